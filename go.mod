@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/go-json-experiment/json v0.0.0-20251027170946-4849db3c2f7e
 	github.com/gomodule/redigo v1.9.3
 	github.com/klauspost/compress v1.18.0
 	github.com/prometheus/client_golang v1.23.2

@@ -138,7 +138,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 		"ready, and paused":   {push(0), pause},
 		"none, and paused":    {pause},
 		"waits, pushed once":  {push(time.Minute, client.Once(time.Hour))},
-		"ready, with waiters": {push(0), func(*client.Client) error { f.Do("ZADD", "delayer:waiting:t", 1, "w", 2, "x"); return nil }},
+		"ready, with waiters": {push(0), func(*client.Client) error { f.Do("ZADD", "delayer:waiters:t", 1, "w", 2, "x"); return nil }},
 		"scheduled":           {schedule},
 		"scheduled, paused":   {schedule, pause},
 	}

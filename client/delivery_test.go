@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // verbs has all calls on a Delivery.
@@ -286,9 +287,15 @@ func TestSettleOnHungRedis(t *testing.T) {
 	f := start(t, alone, undivided)
 	patient := f.patient()
 	impatient := map[string]*client.Client{} // each has a working connection
+	proxies := map[string]*redistest.Proxy{}
 	withDeadline, without := map[string]*client.Delivery{}, map[string]*client.Delivery{}
 	for name := range verbs {
-		impatient[name] = f.openPool(client.PoolOptions{ReadTimeout: time.Second})
+		o := client.PoolOptions{ReadTimeout: time.Second}
+		if !f.Clustered { // its clients find their own way
+			proxies[name] = redistest.StartProxy(t, f.Addr)
+			o.Addr = proxies[name].Addr
+		}
+		impatient[name] = f.openPool(o)
 		for c, list := range map[*client.Client]map[string]*client.Delivery{impatient[name]: without, patient: withDeadline} {
 			f.push(name, name)
 			list[name] = f.reserveBy(c, name, name, time.Hour)
@@ -300,12 +307,18 @@ func TestSettleOnHungRedis(t *testing.T) {
 	defer cancel()
 	cancelled := map[string]<-chan error{}
 	for name, call := range verbs {
+		before := int64(0)
+		if p := proxies[name]; p != nil {
+			before = p.Sent()
+		}
 		ended := later(func() error { return call(deadline(t, 10*time.Millisecond), withDeadline[name]) })
 		expectErr(t, name+" with a deadline", arrival(t, ended), context.DeadlineExceeded)
-		cancelled[name] = later(func() error { return call(ctx, without[name]) })
-	}
-	for name, ended := range cancelled {
+		ended = later(func() error { return call(ctx, without[name]) })
+		cancelled[name] = ended
 		until(t, name+" is under way", func() bool {
+			if p := proxies[name]; p != nil {
+				return p.Sent() > before
+			}
 			underWay, _ := impatient[name].Settlements()
 			return underWay == 1 || len(ended) > 0
 		})

@@ -271,7 +271,7 @@ func (f *fixture) wakeAny(topic string) bool {
 	for _, prefix := range f.Prefixes() {
 		if f.Do("EVAL", `local first
 			repeat
-				first = redis.call('ZPOPMIN', ARGV[1] .. 'waiting:' .. ARGV[2])
+				first = redis.call('ZPOPMIN', ARGV[1] .. 'waiters:' .. ARGV[2])
 			until not first[1] or redis.call(ARGV[3], ARGV[1] .. 'wake:' .. first[1], '1 ' .. ARGV[2]) > 0
 			return first[1]`, 0, prefix, topic, publish) != nil {
 			return true

@@ -19,7 +19,7 @@ func TestBPopDuringAThrottledReserve(t *testing.T) {
 	c := f.open()
 	check(t, errOf(c.Reserve(ctx, 0, time.Hour, "t")))
 	go c.Reserve(ctx, 0, time.Hour, "t")
-	until(t, "the Reserve is throttled", func() bool { return f.Do("ZCARD", f.Prefix+"held_back:t") == int64(1) })
+	until(t, "the Reserve is throttled", func() bool { return f.Do("ZCARD", f.Prefix+"throttled_waiters:t") == int64(1) })
 	check(t, errOf(c.Pop(ctx, "t")))
 	check(t, errOf(f.Pop(ctx, "t")))
 	check(t, errOf(f.Push(ctx, message("more"), 0)))

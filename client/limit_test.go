@@ -117,7 +117,7 @@ func TestLimitIsChangedDuringAWait(t *testing.T) {
 					}
 				})
 			}
-			until(t, "they are held back", func() bool { return f.Do("ZCARD", f.Prefix+"held_back:t") == int64(consumers) })
+			until(t, "they are held back", func() bool { return f.Do("ZCARD", f.Prefix+"throttled_waiters:t") == int64(consumers) })
 			check(t, f.SetLimit(ctx, "t", change[1]))
 			wait.Wait()
 		})

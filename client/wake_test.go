@@ -177,7 +177,7 @@ func TestWokenWhileLeaving(t *testing.T) {
 	other := f.open()
 	popped := f.waiter(t.Context(), other, "t")
 	looked := f.calm(c, other)
-	waiters := f.Prefixes()[0] + "waiting:t"
+	waiters := f.Prefixes()[0] + "waiters:t"
 	second := f.Strings("ZRANGE", waiters, 1, 1)[0]
 	f.wake("t")
 	<-h.sent // it has found no job and is registered again, ahead of the other Client
@@ -198,13 +198,13 @@ func TestWokenWhileLeaving(t *testing.T) {
 func TestDeadClientsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
-	f.Do("ZADD", "delayer:waiting:t", 1, "killed", 2, "killed, too", 3, "killed as well")
+	f.Do("ZADD", "delayer:waiters:t", 1, "killed", 2, "killed, too", 3, "killed as well")
 	clients, results := f.waitersOf(1, "t")
 	looked := f.calm(clients...)
 	f.push("a", "t")
 	expectJob(t, results[0], "a")
 	expectNoLooks(t, looked)
-	if n := f.Do("EXISTS", "delayer:waiting:t"); n != int64(0) {
+	if n := f.Do("EXISTS", "delayer:waiters:t"); n != int64(0) {
 		t.Error("the dead still stand there")
 	}
 }

@@ -28,6 +28,12 @@ const (
 // package only passes it over.
 const URLVariable = "DELAYER_REDIS_URL"
 
+// ofDaemon reports whether a variable says where a daemon's HTTP server is, for commands. Without the address its token is meant
+// to be DELAYER_HTTP_TOKEN.
+func ofDaemon(name string) bool {
+	return name == "DELAYER_URL" || name == "DELAYER_TOKEN" && os.Getenv("DELAYER_URL") != ""
+}
+
 // Variables are the names of the variables of this process that override a key.
 func Variables() (names []string) {
 	l := newLoader()
@@ -44,7 +50,7 @@ func Variables() (names []string) {
 // split returns the section of a variable, if it is a setting by its prefix. Case is ignored, as on Windows.
 func split(name, value string) (section, suffix string, ours bool) {
 	name = strings.ToUpper(name)
-	if strings.HasPrefix(name, JobPrefix) || strings.HasPrefix(name, HeaderPrefix) || name == URLVariable || name == "DELAYER_URL" || name == "DELAYER_TOKEN" || isServiceLink(name, value) {
+	if strings.HasPrefix(name, JobPrefix) || strings.HasPrefix(name, HeaderPrefix) || name == URLVariable || ofDaemon(name) || isServiceLink(name, value) {
 		return "", "", false
 	}
 	for _, section := range []string{"redis", "http", "delayer"} {

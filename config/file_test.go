@@ -47,16 +47,22 @@ func TestLoadReadsValues(t *testing.T) {
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
+// refuses checks that each of the lines, in [redis], is refused with its message.
+func refuses(t *testing.T, refused map[string][]string) {
+	t.Helper()
+	for want, lines := range refused {
+		for _, line := range lines {
+			wantMessages(t, problems("[redis]\n"+line+"\n"), want)
+		}
+	}
+}
+
+func TestLoadRefusesValues(t *testing.T) {
 	const port, host = "f:2: redis.port: ", "f:2: redis.host: "
 	const hostWanted = "want a name or an address without a port, or the path of a unix socket that begins with /, ./ or ../"
 	const aPort = "want a whole number from 1 to 65535, in decimal digits without leading zeros"
 	const control = "has a line break, a tab, another control character, or bytes that are not UTF-8: remove them"
-	const neither = "f:2: is neither [section] nor key = value: start a comment with ;"
-	const numberSign = "the # starts a comment: put the value in double quotes, or a space on both sides of the #"
-	const semicolon = "the ; starts a comment: put the value in double quotes, or a space on both sides of the ;"
-	const more = "the closing quote is missing or followed by more text: write \\\" for a quote within \"…\", or put the value in backticks"
-	for want, lines := range map[string][]string{
+	refuses(t, map[string][]string{
 		// numbers
 		port + aPort: {
 			`port = 0`, `port = -1`, `port = 65536`, `port = 99999999999999999999`, `port = 010`, `port = 08`, `port = 0x1F`, `port = 6_379`,
@@ -83,6 +89,14 @@ func TestLoadRefuses(t *testing.T) {
 			`host = 127.0.0.1:6380`, `host = [::1]:6380`, `host = redis:`, `host = redis://u:s3cret@h:6379`, `host = s3cret@redis:6379`,
 			`host = run/redis.sock`, `host = one two`,
 		},
+	})
+}
+
+func TestLoadRefusesCommentsAndQuotes(t *testing.T) {
+	const numberSign = "the # starts a comment: put the value in double quotes, or a space on both sides of the #"
+	const semicolon = "the ; starts a comment: put the value in double quotes, or a space on both sides of the ;"
+	const more = "the closing quote is missing or followed by more text: write \\\" for a quote within \"…\", or put the value in backticks"
+	refuses(t, map[string][]string{
 		// comments that may be part of a value
 		`f:2: redis.password: ` + numberSign: {
 			`password = s3cret#def`, `password = 's3cret#def'`, `password =#s3cret`, `password = #s3cret`, `password = a"b # s3cret"`,
@@ -93,6 +107,12 @@ func TestLoadRefuses(t *testing.T) {
 			`password = "s3cret`, `password = "`, "password = `s3cret", `password = "s3cret\"`, `password = "s3cret"tail`, `password = "s3cret" "b"`,
 			"password = `s3cret` b`", `password = "s3cret\xff"` + "\xff",
 		},
+	})
+}
+
+func TestLoadRefusesKeys(t *testing.T) {
+	const neither = "f:2: is neither [section] nor key = value: start a comment with ;"
+	refuses(t, map[string][]string{
 		// neither a section nor a key
 		neither: {
 			`= s3cret`, `: s3cret`, `password s3cret`, `tls`, `s3cret and nothing`, `// s3cret`, `"password = s3cret"`, `[delayer`,
@@ -105,11 +125,7 @@ func TestLoadRefuses(t *testing.T) {
 		`f:3: delayer.tls_ca: belongs to [redis]`:            {"[delayer]\ntls_ca = a"},
 		`f:3: delayer.tls_key: belongs to [redis] or [http]`: {"[delayer]\ntls_key=a"},
 		`f:2: redis.ssl: unknown key, did you mean tls?`:     {`ssl = true`},
-	} {
-		for _, line := range lines {
-			wantMessages(t, problems("[redis]\n"+line+"\n"), want)
-		}
-	}
+	})
 }
 
 const redisKeys = "host, port, database, username, password, password_file, sentinels, sentinel_master, " +
@@ -123,17 +139,34 @@ func TestLoadAcceptsSectionsInAnyShape(t *testing.T) {
 		"[redis] ; see [docs]\nport = 1\n[delayer]# x\n[redis]\n  database = 2\n\t; x\n")
 }
 
-// A file that works with the original is accepted. Ignored or replaced settings get a warning with their
-// line, and the rest applies.
-func TestLoadWarns(t *testing.T) {
+// warning is a file that works with the original: what it changes, and its warnings.
+type warning struct {
+	text   string
+	change func(*Config)
+	want   []string
+}
+
+// warns checks that the files are accepted. Ignored or replaced settings get a warning with their line, and the rest applies.
+func warns(t *testing.T, files []warning) {
+	t.Helper()
+	for _, test := range files {
+		got, warnings, err := load(test.text)
+		for i := range test.want {
+			test.want[i] = strings.Replace("f:"+test.want[i], ": ", ": warning: ", 1)
+		}
+		if want := changed(test.change); err != nil || !equal(got, want) || !slices.Equal(warnings, test.want) {
+			t.Errorf("%q: %v\n got %+v\nwant %+v\n got %q\nwant %q", test.text, err, got, want, warnings, test.want)
+		}
+		if strings.Contains(warnings.Error(), "s3") {
+			t.Errorf("%q: the warning shows a secret: %v", test.text, warnings)
+		}
+	}
+}
+
+func TestLoadWarnsOfKeys(t *testing.T) {
 	const other = "unknown section: want [delayer], [redis], [http] or [schedule.NAME]"
 	const unknownKey = "unknown key: [redis] has " + redisKeys
-	const semicolon = "the ; starts a comment: put the value in double quotes, or a space on both sides of the ;"
-	for _, test := range []struct {
-		text   string
-		change func(*Config)
-		want   []string
-	}{
+	warns(t, []warning{
 		// unknown keys
 		{"[redis]\nprot = 1", none, []string{"2: redis.prot: unknown key, did you mean port?"}},
 		{"[redis]\nHost = h", none, []string{"2: redis.Host: unknown key, did you mean host?"}},
@@ -163,7 +196,12 @@ func TestLoadWarns(t *testing.T) {
 			"5: redis.port: is set at f:4 already: the last one counts; keep one of the two lines"}},
 		{"[redis]\nport = 1\n[delayer]\n[redis]\nport = 2", func(c *Config) { c.Redis.Port = 2 }, []string{
 			"5: redis.port: is set at f:2 already: the last one counts; keep one of the two lines"}},
+	})
+}
 
+func TestLoadWarnsOfValues(t *testing.T) {
+	const semicolon = "the ; starts a comment: put the value in double quotes, or a space on both sides of the ;"
+	warns(t, []warning{
 		// values
 		{"[redis]\nhost =", none, []string{`2: redis.host: is empty: the default "127.0.0.1" is used`}},
 		{"[redis]\nhost=;none", none, []string{`2: redis.host: is empty: the default "127.0.0.1" is used`}},
@@ -180,18 +218,7 @@ func TestLoadWarns(t *testing.T) {
 			"2: redis.max_idle: max_idle is 21 but max_active is 20: at most 20 are kept"}},
 		{"[redis]\nmax_active = 1\nmax_idle = 9", func(c *Config) { c.Redis.MaxActive, c.Redis.MaxIdle = 1, 1 }, []string{
 			"3: redis.max_idle: max_idle is 9 but max_active is 1: at most 1 are kept"}},
-	} {
-		got, warnings, err := load(test.text)
-		for i := range test.want {
-			test.want[i] = strings.Replace("f:"+test.want[i], ": ", ": warning: ", 1)
-		}
-		if want := changed(test.change); err != nil || !equal(got, want) || !slices.Equal(warnings, test.want) {
-			t.Errorf("%q: %v\n got %+v\nwant %+v\n got %q\nwant %q", test.text, err, got, want, warnings, test.want)
-		}
-		if strings.Contains(warnings.Error(), "s3") {
-			t.Errorf("%q: the warning shows a secret: %v", test.text, warnings)
-		}
-	}
+	})
 }
 
 // These are accepted without a warning, as by the original.

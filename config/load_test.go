@@ -82,8 +82,8 @@ func wantChanged(t *testing.T, change func(*Config), text string, environ ...str
 
 func none(*Config) {}
 
-func TestLoadReadsEveryKey(t *testing.T) {
-	got, err := loadText(`
+// everyKey sets every key to something else than its default.
+const everyKey = `
 [delayer]
 pid = /run/d.pid
 timer_interval = 250
@@ -125,7 +125,10 @@ max_body = 2048
 queue_block_timeout = 3600
 metrics_topics = 0
 ready_max_late = 0
-`)
+`
+
+func TestLoadReadsEveryKey(t *testing.T) {
+	got, err := loadText(everyKey)
 	want := Config{
 		Delayer: Delayer{
 			PID: absolute("/run/d.pid"), TimerInterval: 250 * time.Millisecond, AccessLog: absolute("/var/log/a.log"), ErrorLog: absolute("/var/log/e.log"),

@@ -158,7 +158,11 @@ func rehearse(ctx context.Context, movers []*mover) (all store.Rehearsal, err er
 			_, cantMove := move.Wait(ctx)
 			_, cantDrop := drop.Wait(ctx)
 			one, wrong := rest.Wait(ctx)
-			err = cmp.Or(err, m.named(cmp.Or(cantFind, cantMove, cantDrop, wrong)))
+			why := cmp.Or(cantFind, cantMove, cantDrop, wrong)
+			if store.LacksPermission(wrong) {
+				why = wrong // which names all that is missing
+			}
+			err = cmp.Or(err, m.named(why))
 			all.CantPublish = cmp.Or(all.CantPublish, m.named(one.CantPublish))
 			all.Lacking = append(all.Lacking, one.Lacking...)
 			all.Policy = cmp.Or(all.Policy, one.Policy)

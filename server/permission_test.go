@@ -92,7 +92,7 @@ func TestPermissions(t *testing.T) {
 				w.push(id, []string{"t", "u"}[n%2], n)
 			}
 			w.Do("ZADD", prefix+"job_pool", 9, "orphan")
-			w.Do("ZADD", prefix+"waiting:t", 1, "first", 2, "second")
+			w.Do("ZADD", prefix+"waiters:t", 1, "first", 2, "second")
 			w.user(c.rights)
 			for range 2 { // the second pass finds nothing new, or fails in the same way
 				_, err := passOf(w.server)
@@ -116,7 +116,7 @@ func TestPermissionGiven(t *testing.T) {
 	w := newWorld(t)
 	w.push("a", "t", 1)
 	w.push("b", "u", 2)
-	w.user(daemonRights + " resetkeys ~delayer:job_pool ~delayer:waiting:* ~delayer:ready_queue:t ~delayer:job_bucket:a")
+	w.user(daemonRights + " resetkeys ~delayer:job_pool ~delayer:waiters:* ~delayer:ready_queue:t ~delayer:job_bucket:a")
 	w.expectPass(1, 0)
 	w.hours()
 	w.Do("ACL", "SETUSER", "u", "~delayer:job_bucket:*")
@@ -200,7 +200,7 @@ func TestRunWithoutChannels(t *testing.T) {
 	w.run()
 	w.log.awaitError(t, "Cannot subscribe to delayer:first_due, jobs may be up to 10ms late: NOPERM")
 	for n, id := range []string{"a", "b", "c"} {
-		w.Do("ZADD", "delayer:waiting:t", 1, "waiter")
+		w.Do("ZADD", "delayer:waiters:t", 1, "waiter")
 		w.push(id, "t", 1)
 		w.log.awaitMoved(t, n+1)
 	}
@@ -213,7 +213,7 @@ func TestRunWithoutChannels(t *testing.T) {
 	defer waiter.Close()
 	check(t, waiter.Subscribe("delayer:wake:waiter"))
 	waiter.Receive()
-	w.Do("ZADD", "delayer:waiting:t", 1, "waiter")
+	w.Do("ZADD", "delayer:waiters:t", 1, "waiter")
 	w.push("d", "t", 1)
 	w.log.awaitInfo(t, "Cannot publish to delayer:wake:*, waiting consumers may get jobs late: over after ")
 	w.log.expectErrorsWith(t, "Cannot subscribe", "Cannot publish")

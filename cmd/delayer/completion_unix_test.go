@@ -60,7 +60,7 @@ func TestManualPages(t *testing.T) {
 		}
 		want := []string{"DELAYER.CONF(5)", "\n       timer_interval = 1000\n", "\n[redis]\n", "\n       ready_max_lifetime = 604800\n"}
 		if strings.HasPrefix(page, ".TH DELAYER 1 ") {
-			want = []string{"DELAYER(1)", "\n       --check-redis\n", `delayer push close_order 30m '{"order":1001}' --id order-1001`}
+			want = []string{"DELAYER(1)", "\n       --check-config\n", `delayer push close_order 30m '{"order":1001}' --id order-1001`}
 			for _, synopsis := range documented(t) {
 				want = append(want, "\n   delayer "+strings.TrimSuffix(synopsis, " [options]")+"\n")
 			}

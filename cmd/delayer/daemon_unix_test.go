@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -25,6 +23,7 @@ const (
 )
 
 const bannerStart = "    ____       __\n" +
+
 	"   / __ \\___  / /___ ___  _____  _____\n" +
 	"  / / / / _ \\/ / __ `/ / / / _ \\/ ___/\n" +
 	" / /_/ /  __/ / /_/ / /_/ /  __/ /\n" +
@@ -49,18 +48,6 @@ func matches(tb testing.TB, name, got, pattern string) {
 func (p *process) signal(s syscall.Signal) {
 	p.tb.Helper()
 	check(p.tb, p.cmd.Process.Signal(s))
-}
-
-// signalUntilEnd sends a signal until the program has ended: one that comes too early is a duplicate of the one before.
-func (p *process) signalUntilEnd(s syscall.Signal) {
-	for {
-		select {
-		case <-p.exited:
-			return
-		case <-time.After(exit.SameSignal / 4):
-			p.cmd.Process.Signal(s)
-		}
-	}
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
@@ -164,65 +151,6 @@ func TestStartOnAReplica(t *testing.T) {
 	}
 	redisServer.Do("REPLICAOF", "NO", "ONE")
 	p.delivers(redisServer.Fixture)
-}
-
-// Wrong certificates, and TLS on only one side, end the start, because a retry can't help.
-func TestStartThatTLSForbids(t *testing.T) {
-	redisServer, tlsAddr, _ := redistest.StartTLS(t)
-	_, choosyAddr, _ := redistest.StartTLS(t, "--tls-auth-clients", "yes")
-	_, olderAddr, _ := redistest.StartTLS(t, "--tls-auth-clients", "yes", "--tls-protocols", "TLSv1.2")
-	plainSentinel := redistest.StartSentinel(t, redisServer, 1)
-	forTLS := redistest.StartSentinel(t, &redistest.Server{Fixture: redistest.On(t, tlsAddr)}, 1)
-	by := func(sentinels ...string) string {
-		return "sentinel_master = m\nsentinels = " + strings.Join(sentinels, ", ") + "\nconnect_timeout = 1000\n"
-	}
-	for _, test := range []struct {
-		name, addr, line, why string
-	}{
-		{"sentinels that speak TLS", "", by(tlsAddr, choosyAddr), `redis refuses: sentinel ` + tlsAddr + ` wants TLS: set redis.tls = true, or take its other port`},
-		{"sentinels that do not", "", by(plainSentinel.Addr) + "tls = true", `redis refuses: sentinel ` + plainSentinel.Addr + ` does not speak TLS on this port: set redis.tls = false, or take its other port`},
-		{"sentinels that ask for a certificate", "", by(choosyAddr) + "tls = true\ntls_skip_verify = true", `[^\n]*remote error: tls: certificate required`},
-		{"a master that speaks TLS", "", by(redistest.Nobody(t), forTLS.Addr), `redis refuses: master ` + tlsAddr + ` wants TLS: set redis.tls = true, or take its other port`},
-		{"unknown authority", tlsAddr, "tls = true", `tls: [^\n]*certificate signed by unknown authority[^\n]* \(redis.tls_ca names the authorities to trust\)`},
-		{"plain where TLS is spoken", tlsAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
-		{"plain where a certificate is asked for", choosyAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
-		{"plain where a certificate is asked for by TLS 1.2", olderAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
-		{"TLS where it is not spoken", redisServer.Addr, "tls = true\nconnect_timeout = 1000", `redis refuses: it does not speak TLS on this port: set redis.tls = false, or take its other port`},
-		{"without a certificate", choosyAddr, "tls = true\ntls_skip_verify = true", `[^\n]*remote error: tls: certificate required`},
-	} {
-		for _, mode := range modes {
-			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
-				t.Parallel()
-				addr, place := test.addr, regexp.QuoteMeta(test.addr)
-				if addr == "" {
-					addr, place = redistest.Nobody(t), `m, as sentinels [\d., :]* say`
-				}
-				s := newSite(t, addr, test.line)
-				r := failingStart(t, s, append(mode, "-c", s.conf)...)
-				matches(t, "stderr", r.stderr, `ERROR: redis on `+place+`: `+test.why+`\n`)
-				if r.code != exit.Redis || r.stdout != "" || exists(s.pid) {
-					t.Errorf("exit code %d, stdout %q, pid file %v", r.code, r.stdout, exists(s.pid))
-				}
-			})
-		}
-	}
-}
-
-// failingStart runs a start that must fail. If it got no answer in time, as on a busy machine,
-// failingStart stops it and tries again, a few times.
-func failingStart(tb testing.TB, s site, args ...string) result {
-	tb.Helper()
-	for tries := 1; ; tries++ {
-		p := startBinary(tb, s.dir, environment(tb), args...)
-		p.says(p.stdout, started)
-		late := regexp.MustCompile(started + `\d+; Redis has not answered yet: [^\n]*(timeout|deadline)`).MatchString(p.stdout.String())
-		if late {
-			stopDaemon(tb, s, syscall.SIGTERM)
-		}
-		if code := p.wait(); !late || tries == 5 {
-			return result{code: code, stdout: p.stdout.String(), stderr: p.stderr.String()}
-		}
-	}
 }
 
 // A daemon configured by the environment needs no file. JSON on stdout contains no banner.
@@ -373,85 +301,6 @@ func TestFailingRotation(t *testing.T) {
 	p.stopped()
 }
 
-// SIGHUP is ignored if the program was started by nohup.
-func TestNohup(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, redistest.Nobody(t))
-	p := startCommand(t, s.dir, environment(t), exec.Command("/bin/sh", "-c", `trap "" HUP; exec "$0" "$@"`, binary, "-c", s.conf))
-	p.expect(p.stdout, started)
-	p.signal(syscall.SIGHUP)
-	rotate(t, s, p.pid()) // SIGHUP is delivered first
-	p.signal(syscall.SIGHUP)
-	p.signal(syscall.SIGTERM) // would be the second stop signal, and exit with an error
-	if code := p.wait(); code != 0 || !strings.Contains(p.stdout.String(), stopped) {
-		t.Errorf("exit code %d: %s", code, p.stdout)
-	}
-}
-
-// A Redis that hangs in the middle of a pass delays the stop, but by less than the promised 5 s.
-// The long timeout shows that the stop does not wait for it. The server has 4 s for its last batch, and 0.3 s later the daemon
-// ends without it, with another exit code: on a busy machine that may come first, so the test has a few tries.
-func TestStopWhileRedisHangs(t *testing.T) {
-	t.Parallel()
-	for tries := 1; ; tries++ {
-		redisServer := redistest.Start(t)
-		relay := newRelay(t, redisServer.Addr)
-		s := newSite(t, relay.addr, "read_timeout = 3600000")
-		p := s.started(t)
-		relay.hang(redisServer, p)
-		p.signal(syscall.SIGTERM)
-		switch code := p.wait(); {
-		case code == exit.Failed && strings.Contains(p.stderr.String(), "it has not stopped within") && tries < 5:
-			continue
-		case code != 0 || exists(s.pid) || !strings.Contains(read(t, s.access), stopped):
-			t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
-		}
-		return
-	}
-}
-
-// The second signal ends a slow stop at once. TestStop shows that a signal right after the first is a duplicate.
-func TestSecondSignalEndsAtOnce(t *testing.T) {
-	t.Parallel()
-	redisServer := redistest.Start(t)
-	relay := newRelay(t, redisServer.Addr)
-	s := newSite(t, relay.addr, "read_timeout = 3600000")
-	p := s.started(t)
-	relay.hang(redisServer, p)
-	p.signal(syscall.SIGTERM)
-	p.signalUntilEnd(syscall.SIGINT)
-	code := p.wait()
-	if code != exit.Failed || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {
-		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
-	}
-}
-
-// A daemon that has not started yet because Redis does not answer can be stopped, too.
-func TestStopDuringStart(t *testing.T) {
-	t.Parallel()
-	mute := newMute(t)
-	s := newSite(t, mute.addr)
-	p := s.start(t)
-	mute.waitForConnection()
-	p.signal(syscall.SIGTERM)
-	if code := p.wait(); code != 0 || exists(s.pid) || p.stdout.String() != "" {
-		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
-	}
-}
-
-// The daemon survives the end of its console.
-func TestConsoleGone(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, redistest.Nobody(t))
-	p := startCommand(t, s.dir, environment(t), exec.Command("/bin/sh", "-c", `"$0" "$@" | head -n 1`, binary, "-c", s.conf))
-	p.expect(p.stdout, "____")
-	eventually(t, "the daemon has started", func() bool { return exists(s.access) && strings.Contains(read(t, s.access), started) })
-	pid, _ := strconv.Atoi(read(t, s.pid))
-	rotate(t, s, pid)
-	stopDaemon(t, s, syscall.SIGTERM)
-	matches(t, "access log", read(t, s.access), infoLine(stopped+strconv.Itoa(pid)))
-}
-
 // stopDaemon stops the daemon named in the site's pid file, and waits until it has removed the
 // file.
 func stopDaemon(tb testing.TB, s site, signal syscall.Signal) {
@@ -460,18 +309,4 @@ func stopDaemon(tb testing.TB, s site, signal syscall.Signal) {
 	check(tb, err)
 	check(tb, syscall.Kill(pid, signal))
 	eventually(tb, "the pid file is gone", func() bool { return !exists(s.pid) })
-}
-
-// The daemon connects to a Redis that requires TLS and a client certificate.
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	redistest.WriteCertificate(t, cert, key)
-	addr := redistest.Nobody(t)
-	_, port, _ := net.SplitHostPort(addr)
-	redisServer := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
-	s := newSite(t, "localhost:"+port, "tls = true", "tls_ca = "+cert, "tls_cert = "+cert, "tls_key = "+key)
-	p := s.started(t)
-	p.delivers(redisServer.Fixture)
 }

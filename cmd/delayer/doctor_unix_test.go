@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/mix-basic/delayer/internal/doctor"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -22,7 +24,7 @@ func TestDoctorCommand(t *testing.T) {
 		"Usage: delayer doctor [options]\n\"delayer help doctor\" tells more.\n", "doctor", "--skip", "nothing")
 	s.expect(2, "DELAYER CRITICAL - Redis: count jobs: NOAUTH Authentication required.\n", "", "check")
 	r := s.run("doctor")
-	if r.code != 3 || r.stdout != "4 checks made, 25 not made, 0 skipped: it ended early\n" || !strings.Contains(r.stderr, "NOAUTH") {
+	if r.code != 3 || !strings.HasPrefix(r.stdout, "redis: redis refuses: NOAUTH ") || !strings.HasSuffix(r.stdout, "\n4 checks made, 25 not made, 0 skipped: findings: 1\n") {
 		t.Errorf("%+v", r)
 	}
 	_, port, _ := strings.Cut(db.Addr, ":")
@@ -51,6 +53,55 @@ func TestDoctorCommand(t *testing.T) {
 		if r := s.run(args...); r.code != 3 || r.stderr == "" {
 			t.Errorf("%q: %+v", args, r)
 		}
+	}
+}
+
+// Before the first start, the doctor says what a start would meet. It exits with 3 if Redis is away, or a start would fail.
+func TestDoctorBeforeTheFirstStart(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t, "--requirepass", "right")
+	db.Do("AUTH", "right")
+	grant := func(user, rights string) string {
+		db.Do("ACL", redis.Args{"SETUSER", user, "on", ">pass"}.AddFlat(strings.Fields(rights))...)
+		return "username = " + user + "\npassword = pass"
+	}
+	all := redistest.Rights(t, "daemon", "operator", "doctor")
+	line := func(user string) string {
+		return "fix: redis-cli, then ACL SETUSER " + user + " " + strings.TrimSpace(redistest.Rights(t, "daemon")) + "\n"
+	}
+	const noServer = "servers: no server runs: nothing becomes ready\n"
+	evicts := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	away := redistest.Nobody(t)
+	for _, c := range []struct {
+		name, addr, lines string
+		code              int
+		says              []string
+	}{
+		{"all is well", db.Addr, "password = right", 1, []string{noServer}},
+		{"the documented user", db.Addr, grant("documented", all), 1, []string{noServer}},
+		{"the daemon's user", db.Addr, grant("daemon", redistest.Rights(t, "daemon")), 1, []string{noServer, "not checked: eviction_policy needs +info\n"}},
+		{"no channels", db.Addr, grant("deaf", all+" resetchannels"), 1, []string{noServer, "channels: redis does not let this user subscribe to ", line("deaf")}},
+		{"no pauses", db.Addr, grant("old", all+" -lmove -rename"), 1, []string{noServer, "features: some features will not work: paused topics; who uses them gives its ACL +lmove +rename\n", line("old")}},
+		{"evicts", evicts.Addr, "", 1, []string{noServer, "eviction_policy: a full Redis evicts jobs: its maxmemory-policy is allkeys-lru\n"}},
+		{"no moves", db.Addr, grant("weak", all+" -time -zadd -lpush"), 3, []string{"redis: redis refuses: NOPERM this user has no permissions to run TIME, nor ZADD, nor LPUSH\n", line("weak")}},
+		{"wrong password", db.Addr, "password = wrong", 3, []string{"redis: redis refuses: WRONGPASS ", "fix: correct what it names in [redis] of delayer.conf: "}},
+		{"misspelt password", db.Addr, "passwd = right", 3, []string{"settings: ", "did you mean password?", "redis: redis refuses: NOAUTH "}},
+		{"no TLS", db.Addr, "tls = true\nconnect_timeout = 1000", 3, []string{"redis: redis refuses: it does not speak TLS on this port: set redis.tls = false"}},
+		{"away", away, "", 3, []string{"redis: dial tcp " + away + ": connect: connection refused\n  fix: start Redis, or repair the network\n"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, c.addr, c.lines)
+			r := runBinary(t, s.dir, environment(t), "doctor", "-c", s.conf)
+			for _, text := range c.says {
+				if !strings.Contains(r.stdout, text) {
+					t.Errorf("%s\nlacks %q", r.stdout, text)
+				}
+			}
+			if r.code != c.code || exists(s.pid) || exists(s.access) {
+				t.Errorf("exit code %d, want %d; %+v", r.code, c.code, r)
+			}
+		})
 	}
 }
 

@@ -18,26 +18,16 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Due jobs are delivered whatever the load on the HTTP server: hundreds of requests wait, others push and
-// read constantly, and some never finish.
-func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
-	redisServer := redistest.Start(t)
-	s := newSite(t, redisServer.Addr, "max_active = 3", "[http]", "listen = 127.0.0.1:0")
-	p := s.start(t)
-	url := urlOf(p)
-	addr := strings.TrimPrefix(url, "http://")
-
+// occupy sends requests that wait for jobs, and some that never finish.
+func occupy(t *testing.T, url string, polls int) {
+	t.Helper()
 	raw := func(text string) {
-		conn, err := net.Dial("tcp", addr)
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		check(t, err)
 		t.Cleanup(func() { conn.Close() })
 		io.WriteString(conn, text)
 	}
 	const topics = 50
-	polls, first := 500, int64(1000)
-	if testing.Short() {
-		polls, first = 200, 200
-	}
 	for n := range polls {
 		body := fmt.Sprintf(`{"topic":"nothing%d"}`, n%topics)
 		raw(fmt.Sprintf("POST /pop HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
@@ -45,17 +35,16 @@ func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
 			raw("POST /push HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
 		}
 	}
+}
 
-	ctx, stop := context.WithCancel(t.Context())
-	var served atomic.Int64
-	var flood sync.WaitGroup
-	defer func() {
-		stop()
-		flood.Wait()
-	}()
+// flood pushes and reads constantly, until it is stopped. It counts what is served.
+func flood(t *testing.T, url string) (served *atomic.Int64, stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	served = new(atomic.Int64)
+	var visitors sync.WaitGroup
 	visitor := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	for n := range 24 {
-		flood.Go(func() {
+		visitors.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				method, path, body := "POST", "/push", fmt.Sprintf(`{"topic":"flood","id":"%d-%d","delay":1,"ttr":60,"body":"b"}`, n, i)
 				if n%3 == 0 {
@@ -81,6 +70,25 @@ func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
 			}
 		})
 	}
+	return served, func() {
+		cancel()
+		visitors.Wait()
+	}
+}
+
+// Due jobs are delivered whatever the load on the HTTP server: hundreds of requests wait, others push and
+// read constantly, and some never finish.
+func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
+	redisServer := redistest.Start(t)
+	s := newSite(t, redisServer.Addr, "max_active = 3", "[http]", "listen = 127.0.0.1:0")
+	url := urlOf(s.start(t))
+	polls, first := 500, int64(1000)
+	if testing.Short() {
+		polls, first = 200, 200
+	}
+	occupy(t, url, polls)
+	served, stop := flood(t, url)
+	defer stop()
 	more := func(n int64) {
 		t.Helper()
 		before := served.Load()
@@ -92,12 +100,12 @@ func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
 	defer c.Close()
 	const jobs = 200
 	for n := range jobs {
-		_, err := c.Push(ctx, client.Message{ID: fmt.Sprint("order", n), Topic: "orders", Body: "b"}, time.Duration(n+1)*5*time.Millisecond)
+		_, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint("order", n), Topic: "orders", Body: "b"}, time.Duration(n+1)*5*time.Millisecond)
 		check(t, err)
 	}
 	delivered := map[string]bool{}
 	for len(delivered) < jobs {
-		m, err := c.BPop(ctx, time.Minute, "orders")
+		m, err := c.BPop(t.Context(), time.Minute, "orders")
 		if err != nil {
 			t.Fatalf("%d of %d jobs are delivered, then: %v", len(delivered), jobs, err)
 		}
@@ -105,7 +113,6 @@ func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
 	}
 	more(100) // the flood still runs
 	stop()
-	flood.Wait()
 	if err := read(t, s.errors); err != "" {
 		t.Errorf("the error log has %q", err)
 	}

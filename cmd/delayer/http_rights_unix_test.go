@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -64,6 +63,22 @@ func askPages(ask func(method, path, body string) string) {
 	ask("DELETE", "/v1/topics/t/ready?dry_run=true", "")
 }
 
+// reserveOver reserves a job of topic t. lease is what JSON says of it: its topic and token.
+func reserveOver(t *testing.T, ask func(method, path, body string) string) (id, lease string) {
+	t.Helper()
+	var got struct {
+		Deliveries []struct {
+			ID    string
+			Token json.Number
+		}
+	}
+	if err := json.Unmarshal([]byte(ask("POST", "/v1/reserve?wait=30s", `{"topics":["t"]}`)), &got); err != nil || len(got.Deliveries) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	d := got.Deliveries[0]
+	return d.ID, `"topic":"t","token":` + d.Token.String()
+}
+
 // The documented permissions suffice for a daemon with an HTTP server, on each of its routes.
 func TestHTTPDocumentedRights(t *testing.T) {
 	t.Parallel()
@@ -87,25 +102,15 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	ask("DELETE", "/v1/jobs/o", "")
 	push(`{"id":"w","topic":"t","body":"b","delay":3600,"debounce":3600}`)
 	ask("POST", "/v1/jobs/batch", `{"jobs":[{"id":"r","topic":"t","body":"b","ttr":20,"max_attempts":5},{"id":"x","topic":"t","body":"b"}]}`)
-	reserve := func() string {
-		t.Helper()
-		var got struct {
-			Deliveries []struct {
-				ID    string
-				Token json.Number
-			}
-		}
-		if err := json.Unmarshal([]byte(ask("POST", "/v1/reserve?wait=30s", `{"topics":["t"]}`)), &got); err != nil || len(got.Deliveries) != 1 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		d := got.Deliveries[0]
-		return `{"id":"` + d.ID + `","topic":"t","token":` + d.Token.String()
-	}
 	settle := func(verb, more string) {
 		t.Helper()
-		d := reserve()
-		id := regexp.MustCompile(`"id":"(\w+)",`).FindStringSubmatch(d)[1]
-		ask("POST", "/v1/jobs/"+id+"/"+verb, strings.Replace(d, `"id":"`+id+`",`, "", 1)+more+"}")
+		id, lease := reserveOver(t, ask)
+		ask("POST", "/v1/jobs/"+id+"/"+verb, "{"+lease+more+"}")
+	}
+	settleMany := func(path, more string) {
+		t.Helper()
+		id, lease := reserveOver(t, ask)
+		ask("POST", path, `{"deliveries":[{"id":"`+id+`",`+lease+`}]`+more+`}`)
 	}
 	settle("release", "")
 	settle("extend", `,"lease":0.01`) // the lease ends by itself, and the job is delivered again
@@ -118,9 +123,9 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	askPages(ask)
 	ask("GET", "/v1/dead/t?limit=1", "")
 	ask("POST", "/v1/dead/t/requeue", `{"ids":["y"]}`)
-	ask("POST", "/v1/extend", `{"deliveries":[`+reserve()+`}],"lease":60}`)
+	settleMany("/v1/extend", `,"lease":60`)
 	push(`{"id":"z","topic":"t","body":"b"}`)
-	ask("POST", "/v1/ack", `{"deliveries":[`+reserve()+`}]}`)
+	settleMany("/v1/ack", "")
 	push(`{"id":"z","topic":"t","body":"b"}`)
 	settle("bury", `,"reason":"broken"`)
 	ask("POST", "/v1/dead/t/drop", `{"all":true}`)

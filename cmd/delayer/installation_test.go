@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/exit"
@@ -86,7 +87,7 @@ func everythingIn(t *testing.T, export string) (all []string) {
 			check(t, err)
 			r["until"] = at.Round(time.Minute)
 		}
-		stays, err := json.Marshal(r)
+		stays, err := json.Marshal(r, json.Deterministic(true))
 		check(t, err)
 		all = append(all, string(stays))
 	}
@@ -111,9 +112,13 @@ func TestExportOfEverything(t *testing.T) {
 		}
 		return r.stdout
 	}
-	imports := func(s shell, lines string, args ...string) result {
+	imports := func(s shell, lines, format string, n, skipped int, args ...string) {
+		t.Helper()
 		check(t, os.WriteFile(s.dir+"/lines", []byte(lines), 0o600))
-		return s.run(append([]string{"import", "lines"}, args...)...)
+		s.expect(0, fmt.Sprintf(format+" %d, skipped %d, which exist\n", n, skipped), "", append([]string{"import", "lines"}, args...)...)
+	}
+	keys := func() []string { // but for the layout, which each program stores
+		return slices.DeleteFunc(db.Strings("KEYS", "*"), func(key string) bool { return strings.HasSuffix(key, ":partitions") })
 	}
 	first := export(s.at("a:", 1))
 	want := everythingIn(t, first)
@@ -124,33 +129,21 @@ func TestExportOfEverything(t *testing.T) {
 		partitions int
 	}{{"b:", 5}, {"c:", 1}} {
 		to := s.at(at.prefix, at.partitions)
-		before := db.Strings("KEYS", "*")
-		if r := imports(to, from, "--dry-run"); r.code != 0 || r.stdout != fmt.Sprintf("would be imported: %d, skipped 0, which exist\n", n) {
-			t.Errorf("a dry run: %+v", r)
-		}
-		after := slices.DeleteFunc(db.Strings("KEYS", "*"), func(key string) bool { return strings.HasSuffix(key, ":partitions") })
-		if len(after) != len(slices.DeleteFunc(before, func(key string) bool { return strings.HasSuffix(key, ":partitions") })) {
+		before := keys()
+		imports(to, from, "would be imported:", n, 0, "--dry-run")
+		if after := keys(); len(after) != len(before) {
 			t.Errorf("a dry run has stored %q", after)
 		}
 		// It is cut, and repeated.
 		lines := slices.Collect(strings.Lines(from))
-		if r := imports(to, strings.Join(lines[:n/2], "")); r.code != 0 || r.stdout != fmt.Sprintf("imported %d, skipped 0, which exist\n", n/2) {
-			t.Errorf("half of it: %+v", r)
-		}
-		if r := imports(to, from); r.code != 0 || r.stdout != fmt.Sprintf("imported %d, skipped %d, which exist\n", n-n/2, n/2) {
-			t.Errorf("the rest: %+v", r)
-		}
+		imports(to, strings.Join(lines[:n/2], ""), "imported", n/2, 0)
+		imports(to, from, "imported", n-n/2, n/2)
 		from = export(to)
 		if got := everythingIn(t, from); !slices.Equal(got, want) {
-			for i := range max(len(got), len(want)) {
-				if i >= len(got) || i >= len(want) || got[i] != want[i] {
-					t.Fatalf("there are %d, want %d; the first difference:\n got %.500s\nwant %.500s", len(got), len(want), got[min(i, len(got)-1)], want[min(i, len(want)-1)])
-				}
-			}
+			lacks := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(got, line) })
+			t.Fatalf("there are %d, want %d; missing are %.1000q", len(got), len(want), lacks)
 		}
-		if r := imports(to, from); r.code != 0 || r.stdout != fmt.Sprintf("imported 0, skipped %d, which exist\n", n) {
-			t.Errorf("once more: %+v", r)
-		}
+		imports(to, from, "imported", 0, n)
 		if r := fsck.at(at.prefix, at.partitions).run("fsck"); !strings.HasSuffix(r.stdout, "nothing is wrong\n") {
 			t.Errorf("fsck: %+v", r)
 		}
@@ -161,6 +154,12 @@ func TestExportOfEverything(t *testing.T) {
 	}
 	moved := client.New(db.Pool(), client.WithPrefix("c:"))
 	defer moved.Close()
+	expectToWork(t, moved)
+}
+
+// expectToWork uses what fillAll has stored.
+func expectToWork(t *testing.T, moved *client.Client) {
+	t.Helper()
 	ctx := t.Context()
 	jobs, err := moved.PopBatch(ctx, "ready", 100)
 	check(t, err)
@@ -193,8 +192,13 @@ func TestImportOfWrongRecords(t *testing.T) {
 		`{"kind":"waiting","id":"a","fields":{"topic":"t","body":"b"}}`:              "at: it is missing",
 		`{"kind":"ready","id":"a","fields":{"body":"b"}}`:                            "fields: topic is missing",
 		`{"kind":"ready","fields":{"topic":"t"}}`:                                    "id: it is empty",
-		`{"kind":"ready","id":"a","field":{"topic":"t"}}`:                            "unknown field",
-		`{"kind":"ready","id":"a","fields":{"topic":"t"}} {}`:                        "nothing after it",
+		`{"kind":"ready","id":"a","field":{"topic":"t"}}`:                            "field: unknown",
+		`{"kind":"ready","id":1}`:                                                    "id: want no number",
+		`{"kind":"ready","at":"now","id":"a"}`:                                       "at: parsing time",
+		"{\"kind\":\"ready\",\"id\":\"a\xff\"}":                                      "not UTF-8",
+		`{"kind":"ready","id":"a","id":"b"}`:                                         "id: it is given twice",
+		`{"kind":"ready","id":"a`:                                                    "incomplete",
+		`{"kind":"ready","id":"a","fields":{"topic":"t"}} {}`:                        "after top-level value",
 		`{"kind":"ready","id":"a","fields":{"topic":"t","body":{"base64":"nope!"}}}`: "base64",
 		`{"kind":"limit","topic":"t"}`:                                               "a limit without",
 		`{"kind":"pause"}`:                                                           "topic: it is missing",

@@ -128,7 +128,7 @@ func TestMoveToAnotherRedis(t *testing.T) {
 	if !strings.Contains(last.Error(), "READONLY") {
 		t.Errorf("the last push failed with %v", last)
 	}
-	if out, code := onRedis(t, old, "doctor"); code != exit.Nothing || !strings.Contains(out, "permissions: READONLY") {
+	if out, code := onRedis(t, old, "doctor"); code != exit.Nothing || !strings.Contains(out, "redis: READONLY") {
 		t.Errorf("doctor on the old Redis: %d, %s", code, out)
 	}
 	for i := range n {

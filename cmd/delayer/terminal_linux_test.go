@@ -77,6 +77,36 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 }
 
+// answers runs a command that changes three jobs on a terminal, and answers its question.
+func (s shell) answers(command, answer string, code int, shows string) {
+	t := s.t
+	t.Helper()
+	screen, terminal := shelltest.OpenTerminal(t)
+	cmd := exec.Command(binary, strings.Fields(command)...)
+	cmd.Stdin, cmd.Stderr = terminal, terminal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that ctrl-C is a signal
+	p := startCommand(t, s.dir, s.env, cmd)
+	name := strings.TrimSuffix(strings.Join(strings.Fields(command)[:2], " "), " t")
+	asks := name + ": jobs that it would change: 3; type 3 to confirm: "
+	if got := readN(t, screen, len(asks)); got != asks {
+		t.Errorf("%s: asks %q, want %q", command, got, asks)
+	}
+	_, err := screen.WriteString(answer)
+	if len(answer) != 1 || answer[0] > ' ' {
+		_, err = screen.WriteString("\n")
+	}
+	check(t, err)
+	p.ends(code)
+	shown, buffer := "", make([]byte, 4096)
+	for !strings.Contains(shown, shows) {
+		n, err := screen.Read(buffer)
+		if err != nil {
+			t.Fatalf("%s: %q, %v, want %q", command, shown, err, shows)
+		}
+		shown += string(buffer[:n])
+	}
+}
+
 // On a terminal, a command that changes many jobs asks for their number, and changes nothing after any other answer. The null
 // device is no terminal.
 func TestConfirmOnATerminal(t *testing.T) {
@@ -90,7 +120,6 @@ func TestConfirmOnATerminal(t *testing.T) {
 			bury(t, db, "t", fmt.Sprint("d", i), 1900000000125+i)
 		}
 	}
-	const asks = ": jobs that it would change: 3; type 3 to confirm: "
 	for _, test := range []struct {
 		command, answer string
 		code            int
@@ -110,32 +139,9 @@ func TestConfirmOnATerminal(t *testing.T) {
 		db.Flush()
 		seed()
 		before := db.State()
-		screen, terminal := shelltest.OpenTerminal(t)
-		cmd := exec.Command(binary, strings.Fields(test.command)...)
-		cmd.Stdin, cmd.Stderr = terminal, terminal
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that ctrl-C is a signal
-		p := startCommand(t, s.dir, s.env, cmd)
-		name := strings.TrimSuffix(strings.Join(strings.Fields(test.command)[:2], " "), " t")
-		if got, want := readN(t, screen, len(name+asks)), name+asks; got != want {
-			t.Errorf("%s: asks %q, want %q", test.command, got, want)
-		}
-		_, err := screen.WriteString(test.answer)
-		if len(test.answer) != 1 || test.answer[0] > ' ' {
-			_, err = screen.WriteString("\n")
-		}
-		check(t, err)
-		p.ends(test.code)
-		shown, buffer := "", make([]byte, 4096)
-		for !strings.Contains(shown, test.shows) {
-			n, err := screen.Read(buffer)
-			if err != nil {
-				t.Fatalf("%s: %q, %v, want %q", test.command, shown, err, test.shows)
-			}
-			shown += string(buffer[:n])
-		}
-		changed := fmt.Sprint(db.State()) != fmt.Sprint(before)
-		if changed != (test.code == 0) {
-			t.Errorf("%s, answer %q: changed is %v: %s", test.command, test.answer, changed, p.stdout)
+		s.answers(test.command, test.answer, test.code, test.shows)
+		if changed := fmt.Sprint(db.State()) != fmt.Sprint(before); changed != (test.code == 0) {
+			t.Errorf("%s, answer %q: changed is %v", test.command, test.answer, changed)
 		}
 	}
 	db.Flush()

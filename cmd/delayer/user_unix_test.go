@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -63,6 +64,14 @@ func (u ordinary) start(dir string, variables []string, args ...string) *process
 	return startCommand(u.tb, dir, append(env, append([]string{"DELAYER_REDIS_PORT=1"}, variables...)...), cmd)
 }
 
+// notedPath is the note of a path in whose place the shipped one in the folder can't be written.
+func notedPath(name, path, folder string) string {
+	if path == folder+"/logs/access.log" || path == folder+"/logs/error.log" { // a shipped one
+		return ""
+	}
+	return fmt.Sprintf("%s%s (write %s: permission denied)\n", name, cmp.Or(path, "none"), folder)
+}
+
 // The shipped delayer.conf works for an ordinary user from any folder. Paths that can't be written
 // are replaced by the user's own, with a note. --check-config prints the same and creates nothing.
 func TestShippedConfigurationForAnOrdinaryUser(t *testing.T) {
@@ -89,32 +98,19 @@ func TestShippedConfigurationForAnOrdinaryUser(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			u.tb = t
-			var notes strings.Builder
-			for _, file := range []struct{ name, path, folder string }{
-				{"PID file:\t", test.pid, "/var/run"},
-				{"Access log:\t", test.access, test.dir},
-				{"Error log:\t", test.errorLog, test.dir},
-			} {
-				switch file.path {
-				case test.dir + "/logs/access.log", test.dir + "/logs/error.log": // the shipped paths
-				case "":
-					fmt.Fprintf(&notes, "%snone (write %s: permission denied)\n", file.name, file.folder)
-				default:
-					fmt.Fprintf(&notes, "%s%s (write %s: permission denied)\n", file.name, file.path, file.folder)
-				}
-			}
+			notes := notedPath("PID file:\t", test.pid, "/var/run") + notedPath("Access log:\t", test.access, test.dir) + notedPath("Error log:\t", test.errorLog, test.dir)
 			before := files(t, u.home)
 			check := u.start(test.dir, test.variables, "--check-config")
-			if code := check.wait(); code != 0 || check.stdout.String() != notes.String()+u.conf+": the configuration is good\n" || check.stderr.String() != "" {
-				t.Errorf("--check-config: %d, %s%s, want %s", code, check.stdout, check.stderr, notes.String())
+			if code := check.wait(); code != 0 || check.stdout.String() != notes+u.conf+": the configuration is good\n" || check.stderr.String() != "" {
+				t.Errorf("--check-config: %d, %s%s, want %s", code, check.stdout, check.stderr, notes)
 			}
 			if after := files(t, u.home); fmt.Sprint(after) != fmt.Sprint(before) {
 				t.Errorf("--check-config: %v became %v", before, after)
 			}
 			p := u.start(test.dir, test.variables)
 			p.expect(p.stdout, started)
-			if !strings.Contains(p.stdout.String(), "Version:\t\t1.2.0-dev\n"+notes.String()+"[info] ") {
-				t.Errorf("%s, want %s", p.stdout, notes.String())
+			if !strings.Contains(p.stdout.String(), "Version:\t\t1.2.0-dev\n"+notes+"[info] ") {
+				t.Errorf("%s, want %s", p.stdout, notes)
 			}
 			if test.pid != "" && read(t, test.pid) != strconv.Itoa(p.pid()) {
 				t.Errorf("pid file: %s", read(t, test.pid))

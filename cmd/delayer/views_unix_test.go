@@ -217,7 +217,7 @@ func TestImportFromStandardInput(t *testing.T) {
 		strings.Repeat(`{"topic":"t","body":"b"}`+"\n", 2500): "pushed 2500\n",
 		" \t\r\n\n": "pushed 0\n",
 		`{"topic":"t","body":"` + strings.Repeat("x", 1<<20) + `"}`: "pushed 1\n",
-		`{"topic":"t"` + "\n": "ERROR: import: line 1: the body is not JSON: it ends too early\n",
+		`{"topic":"t"` + "\n": "ERROR: import: line 1: the body is not JSON: it is empty or incomplete\n",
 	} {
 		cmd := exec.Command(binary, "import")
 		cmd.Env, cmd.Dir, cmd.Stdin = s.env, s.dir, strings.NewReader(input)

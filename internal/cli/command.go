@@ -151,6 +151,7 @@ type call struct {
 	redis          config.Redis
 	layout         fleet.Layout
 	v1             *v1
+	pool           client.PoolOptions // of these connections
 	stdout, stderr *os.File
 }
 
@@ -190,13 +191,9 @@ func (c *call) open() (err error) {
 	}
 	c.found.PrintWarnings(c.stderr)
 	c.redis = c.found.Redis
-	pool, err := daemon.PoolOptions(c.redis)
+	c.connections, c.pool, err = daemon.Connect(c.redis) // not closed: a connection may hang in a call
 	if err != nil {
-		return exit.With(exit.Usage, err)
-	}
-	c.connections, err = client.Connect(pool) // not closed: a connection may hang in a call
-	if err != nil {
-		return exit.With(exit.Usage, err)
+		return err
 	}
 	c.layout = fleet.Layout{Partitions: c.redis.Partitions}
 	c.client = client.New(c.connections, client.WithPrefix(c.redis.Prefix), client.WithPartitions(c.redis.Partitions))

@@ -16,7 +16,7 @@ func TestComplete(t *testing.T) {
 		"completion ":               "bash fish zsh",
 		"-c a --json pau":           "pause",
 		"--configuration = a pau":   "pause",
-		"--ch":                      "--check-config --check-redis",
+		"--ch":                      "--check-config",
 		"push t 5 b --rep":          "--replicas --replicas-timeout",
 		"pop --":                    "--configuration --help --json --quiet --redis --token-file --url",
 		"schedule next --z":         "--zone",

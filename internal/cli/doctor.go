@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/daemon"
 	"github.com/mix-basic/delayer/internal/doctor"
@@ -32,47 +32,44 @@ func beginDoctor(f *flagSet) action {
 	return func(ctx context.Context, c *call) (reply, error) { return reply{}, c.doctor(ctx, skip) }
 }
 
-// doctor examines everything. It exits with exit.Nothing if it finds a fault.
+// doctor examines everything. It exits with exit.Redis if Redis is away or refuses the daemon, and with exit.Nothing if it finds another
+// fault.
 func (c *call) doctor(ctx context.Context, skip []string) error {
-	r, err := c.newDoctor().Examine(ctx, skip)
+	r := c.newDoctor().Examine(ctx, skip)
 	if ctx.Err() != nil {
-		return err
+		return ctx.Err()
 	}
-	if err := c.write(ctx, c.doctorText(r)); err != nil {
+	err := c.write(ctx, c.doctorText(r))
+	switch {
+	case err != nil:
 		return err
-	}
-	if err == nil && len(r.Findings) > 0 {
+	case slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Kind == doctor.Redis }):
+		return exit.With(exit.Redis, nil)
+	case len(r.Findings) > 0:
 		return exit.With(exit.Nothing, nil)
 	}
-	return err
+	return nil
 }
 
 func (c *call) newDoctor() *doctor.Doctor {
 	d := doctor.New(c.connections, c.redis.Prefix, c.layout)
 	d.InHA = len(c.redis.Sentinels) > 0 || len(c.redis.Cluster) > 0
-	d.Server = serverCheck(c.connections, c.redis)
+	d.User = cmp.Or(c.redis.Username, "default")
+	d.Server = c.checkServer
 	d.Local = []doctor.Check{
 		{Name: "settings", Do: local(c.wrongSettings)},
 		{Name: "secret_files", Do: local(c.openSecrets)},
 		{Name: "paths", Do: local(c.wrongPaths)},
 		{Name: "sentinels", Needs: "+sentinel|ckquorum of the sentinels' user", Do: func(ctx context.Context, _ *doctor.Doctor) ([]doctor.Finding, error) {
-			return checkSentinels(ctx, c.redis)
+			return checkSentinels(ctx, c.redis, c.pool)
 		}},
 	}
 	return d
 }
 
-// serverCheck returns the check of a server's start. The check runs once.
-func serverCheck(connections client.Redis, r config.Redis) func(context.Context) error {
-	var done bool
-	var err error
-	return func(ctx context.Context) error {
-		if !done {
-			done = true
-			err = server.New(connections, server.Options{Prefix: r.Prefix, Partitions: r.Partitions}).Check(ctx)
-		}
-		return err
-	}
+// checkServer makes the check of Redis that a start of the daemon makes.
+func (c *call) checkServer(ctx context.Context) error {
+	return daemon.CheckRedis(ctx, server.New(c.connections, server.Options{Prefix: c.redis.Prefix, Partitions: c.redis.Partitions}), c.pool)
 }
 
 func local(check func() []doctor.Finding) func(context.Context, *doctor.Doctor) ([]doctor.Finding, error) {
@@ -112,7 +109,7 @@ func (c *call) wrongPaths() (list []doctor.Finding) {
 	if c.found.File == "" {
 		return nil
 	}
-	if err := daemon.TryPaths(c.found.Delayer); err != nil {
+	if err := c.found.WrongPaths(); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			list = append(list, doctor.Finding{Evidence: strings.TrimSpace(line), Fix: "create the folder for the user that runs the daemon, or run this as that user"})
 		}
@@ -128,8 +125,6 @@ func (c *call) doctorText(r doctor.Report) string {
 	verdict, notMade := "nothing is wrong", len(r.NotChecked)+len(r.Failed)
 	if n := len(r.Findings); n > 0 {
 		verdict = fmt.Sprintf("findings: %d", n)
-	} else if len(r.Failed) > 0 {
-		verdict = "it ended early"
 	}
 	return findingsText(r) + fmt.Sprintf("%d checks made, %d not made, %d skipped: %s\n", r.Checked, notMade, len(r.Skipped), verdict)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/daemon"
 	"github.com/mix-basic/delayer/internal/doctor"
@@ -17,10 +18,9 @@ import (
 )
 
 // checkSentinels asks each sentinel for the master, and whether enough sentinels are there for a failover.
-func checkSentinels(ctx context.Context, r config.Redis) (list []doctor.Finding, _ error) {
-	o, err := daemon.PoolOptions(r)
-	if err != nil || len(r.Sentinels) == 0 {
-		return nil, err
+func checkSentinels(ctx context.Context, r config.Redis, o client.PoolOptions) (list []doctor.Finding, _ error) {
+	if len(r.Sentinels) == 0 {
+		return nil, nil
 	}
 	dialer := daemon.Sentinels(o).Sentinels
 	var masters []string

@@ -1,16 +1,19 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
@@ -20,19 +23,19 @@ import (
 // record is a line of an export of everything: a job, a dead letter, a schedule or an ID of Once, as store.Record has them, a limit or a pause.
 type record struct {
 	Kind   string          `json:"kind"`
-	ID     text            `json:"id,omitempty"`
+	ID     text            `json:"id,omitzero"`
 	At     time.Time       `json:"at,omitzero"`
-	TTL    int64           `json:"ttl_ms,omitempty"` // 0: it is kept for ever
-	Group  int64           `json:"group_ms,omitempty"`
-	Fields map[string]text `json:"fields,omitempty"`
+	TTL    int64           `json:"ttl_ms,omitzero"` // 0: it is kept for ever
+	Group  int64           `json:"group_ms,omitzero"`
+	Fields map[string]text `json:"fields,omitzero"`
 
-	Topic       text      `json:"topic,omitempty"`
-	Concurrency int       `json:"concurrency,omitempty"`
-	Rate        float64   `json:"rate,omitempty"`
-	Burst       int       `json:"burst,omitempty"`
-	Tag         text      `json:"tag,omitempty"`
+	Topic       text      `json:"topic,omitzero"`
+	Concurrency int       `json:"concurrency,omitzero"`
+	Rate        float64   `json:"rate,omitzero"`
+	Burst       int       `json:"burst,omitzero"`
+	Tag         text      `json:"tag,omitzero"`
 	Until       time.Time `json:"until,omitzero"`
-	Note        text      `json:"note,omitempty"`
+	Note        text      `json:"note,omitzero"`
 }
 
 const limitRecord, pauseRecord = "limit", "pause"
@@ -44,23 +47,23 @@ type encodedText struct {
 	Base64 []byte `json:"base64"`
 }
 
-// MarshalJSON implements json.Marshaler.
-func (t text) MarshalJSON() ([]byte, error) {
+// MarshalJSONTo implements json.MarshalerTo.
+func (t text) MarshalJSONTo(e *jsontext.Encoder) error {
 	if utf8.ValidString(string(t)) {
-		return json.Marshal(string(t))
+		return e.WriteToken(jsontext.String(string(t)))
 	}
-	return json.Marshal(encodedText{[]byte(t)})
+	return json.MarshalEncode(e, encodedText{[]byte(t)})
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *text) UnmarshalJSON(b []byte) error {
-	var encoded encodedText
-	if len(b) > 0 && b[0] == '{' {
-		err := json.Unmarshal(b, &encoded)
-		*t = text(encoded.Base64)
-		return err
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '{' {
+		return json.UnmarshalDecode(d, (*string)(t))
 	}
-	return json.Unmarshal(b, (*string)(t))
+	var encoded encodedText
+	err := json.UnmarshalDecode(d, &encoded)
+	*t = text(encoded.Base64)
+	return err
 }
 
 // exportAll prints everything as lines of JSON: limits and pauses first, so that they hold before there are jobs.
@@ -69,7 +72,7 @@ func (c *call) exportAll(ctx context.Context) error {
 	bar, n := newProgress(c.stderr), 0
 	defer bar.end()
 	put := func(r record) error {
-		line, err := json.Marshal(r)
+		line, err := json.Marshal(r, json.Deterministic(true))
 		if err == nil {
 			err = c.write(ctx, string(line)+"\n")
 		}
@@ -114,15 +117,14 @@ func lifetime(left time.Duration) int64 {
 
 // readRecord reads a line of an export of everything. It returns false for any other line, such as a job to push.
 func readRecord(line []byte) (r record, is bool, err error) {
-	var kind struct {
-		Kind *string `json:"kind"`
-	}
-	if json.Unmarshal(line, &kind) != nil || kind.Kind == nil {
+	err = json.Unmarshal(line, &r, json.RejectUnknownMembers(true))
+	wrong := (*json.SemanticError)(nil)
+	switch {
+	case r.Kind == "" || errors.As(err, new(*jsontext.SyntacticError)):
 		return record{}, false, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err = d.Decode(&r); err == nil {
+	case errors.As(err, &wrong):
+		err = fmt.Errorf("%s: %w", strings.TrimPrefix(string(wrong.JSONPointer), "/"), cmp.Or(wrong.Err, fmt.Errorf("want no %s", wrong.JSONKind)))
+	case err == nil:
 		err = r.check()
 	}
 	return r, true, err

@@ -16,7 +16,7 @@ type options struct {
 	daemon.Options
 	url       string // --url; empty: not given
 	tokenFile string
-	check     bool // --check-config; --check-redis implies it
+	check     bool // --check-config
 	help      bool
 	page      string // help page to print
 	version   bool
@@ -46,7 +46,6 @@ func (o *options) parse(args []string) error {
 	if err := flags.parse(args); err != nil {
 		return err
 	}
-	o.check = o.check || o.CheckRedis
 	words := flags.Args()
 	switch {
 	case o.help:
@@ -90,7 +89,6 @@ func (o *options) daemonFlags() *flagSet {
 	f.toggle("dev", &o.Dev)
 	f.toggle("quiet", &o.Quiet)
 	f.toggle("check-config", &o.check)
-	f.toggle("check-redis", &o.CheckRedis)
 	return f
 }
 
@@ -100,7 +98,7 @@ func (o *options) checkDaemon() error {
 	case o.Dev && o.Background:
 		return errors.New("--dev runs in the foreground only: it keeps nothing, and would be forgotten in the background")
 	case o.check && (o.Dev || o.Background):
-		return errors.New("--check-config and --check-redis start nothing: leave out -d and --dev")
+		return errors.New("--check-config starts nothing: leave out -d and --dev")
 	case o.Dev && o.Redis != "":
 		return errors.New("--dev has a Redis of its own: leave out --redis")
 	case o.url != "" || o.tokenFile != "":
@@ -123,7 +121,7 @@ func (o *options) parseCommand(words []string) error {
 	}
 	o.command, o.ForCommand = c, true
 	if o.Background || o.Dev || o.check {
-		return errors.New("-d, --dev, --check-config and --check-redis are for the daemon, not for a command")
+		return errors.New("-d, --dev and --check-config are for the daemon, not for a command")
 	}
 	flags, run := o.commandFlags(c)
 	o.run = run

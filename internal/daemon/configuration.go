@@ -24,7 +24,6 @@ type Options struct {
 	Redis         string // URL of --redis; empty: not given
 	Background    bool
 	Dev           bool
-	CheckRedis    bool   // for CheckConfiguration
 	ForCommand    bool   // it is for a command, which needs no configuration
 	Quiet         bool   // a command does not print which Redis it uses
 	Version       string // of the program
@@ -131,8 +130,19 @@ func (c Configuration) PrintWarnings(w io.Writer) {
 	}
 }
 
-// PoolOptions converts the [redis] section for the client, where -1 means "none" or "no limit".
-func PoolOptions(r config.Redis) (client.PoolOptions, error) {
+// Connect opens the connections of the [redis] section. An error is one of the configuration.
+func Connect(r config.Redis) (connections client.Redis, o client.PoolOptions, err error) {
+	if o, err = poolOptions(r); err == nil {
+		connections, err = client.Connect(o)
+	}
+	if err != nil {
+		err = exit.With(exit.Usage, err)
+	}
+	return connections, o, err
+}
+
+// poolOptions converts the [redis] section for the client, where -1 means "none" or "no limit".
+func poolOptions(r config.Redis) (client.PoolOptions, error) {
 	encryption, err := tlsConfig(r)
 	return client.PoolOptions{
 		Addr:             r.Addr(),

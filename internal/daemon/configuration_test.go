@@ -28,12 +28,12 @@ func TestPoolOptions(t *testing.T) {
 		MaxActive: 20, MaxIdle: 2, IdleTimeout: time.Hour, MaxConnLifetime: time.Minute,
 		ConnectTimeout: 1, ReadTimeout: 2, WriteTimeout: 3,
 	}
-	if got, err := PoolOptions(r); err != nil || got != want {
+	if got, err := poolOptions(r); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	r.MaxActive, r.MaxIdle, r.IdleTimeout, r.ConnMaxLifetime = 0, 0, 0, 0
 	want.MaxActive, want.MaxIdle, want.IdleTimeout, want.MaxConnLifetime = -1, -1, -1, 0
-	if got, err := PoolOptions(r); err != nil || got != want {
+	if got, err := poolOptions(r); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
@@ -89,7 +89,7 @@ func TestURLGoesFirst(t *testing.T) {
 		if r := found.Redis; r.Prefix != "p:" || r.ReadTimeout != 7*time.Millisecond {
 			t.Errorf("%+v", r)
 		}
-		pool, err := PoolOptions(found.Redis)
+		pool, err := poolOptions(found.Redis)
 		redistest.Check(t, err)
 		pool.Partitions = found.Redis.Partitions
 		return pool
@@ -153,7 +153,7 @@ func TestTLSConfigErrors(t *testing.T) {
 		{"", text, key, "redis.tls_cert, redis.tls_key: ", text, false},
 		{"", cert, cert, "redis.tls_cert, redis.tls_key: ", cert, false},
 	} {
-		_, err := PoolOptions(config.Redis{TLS: true, TLSCA: test.ca, TLSCert: test.cert, TLSKey: test.key})
+		_, err := poolOptions(config.Redis{TLS: true, TLSCA: test.ca, TLSCert: test.cert, TLSKey: test.key})
 		if err == nil || !strings.HasPrefix(err.Error(), test.keys) || !strings.Contains(err.Error(), test.file) || errors.Is(err, fs.ErrNotExist) != test.missing {
 			t.Errorf("%+v: %v", test, err)
 		}

@@ -18,9 +18,9 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// checkRedis checks once, for at most checkWait, whether the server can work with Redis. Its error wraps
+// CheckRedis checks once, for at most checkWait, whether the server can work with Redis. Its error wraps
 // server.ErrRefused if a retry can't help.
-func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) error {
+func CheckRedis(ctx context.Context, work *server.Server, o client.PoolOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
 	err := work.Check(ctx)

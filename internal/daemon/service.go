@@ -75,13 +75,9 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 	}
 	notes = append(notes, ownPaths(&c.Delayer)...)
 	notes = append(notes, notesOfSystem(c.Delayer)...)
-	poolOptions, err := PoolOptions(c.Redis)
+	pool, poolOptions, err := Connect(c.Redis)
 	if err != nil {
-		return exit.With(exit.Usage, err)
-	}
-	pool, err := client.Connect(poolOptions)
-	if err != nil {
-		return exit.With(exit.Usage, err)
+		return err
 	}
 	defer pool.Close()
 
@@ -247,7 +243,7 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 // check fails if Redis refuses the server. A Redis that is down is no failure: the server waits for it. checked is the
 // result for the start's line.
 func (s *service) check(work *server.Server) (checked, err error) {
-	checked = s.during(func(ctx context.Context) error { return checkRedis(ctx, work, s.pool) })
+	checked = s.during(func(ctx context.Context) error { return CheckRedis(ctx, work, s.pool) })
 	switch {
 	case errors.Is(checked, server.ErrRefused):
 		return nil, s.fail(exit.Redis, fmt.Errorf("redis on %s: %w", s.config.Redis.Place(), checked))

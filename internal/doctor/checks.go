@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,10 +18,10 @@ import (
 
 // checks is the table of all checks of Redis.
 var checks = []Check{
+	{Redis, "", checkRedis},
 	{"unreadable", "", judged(func(v *health.View) ([]Finding, error) { return health.Unreadable(v), nil })},
-	{"permissions", "the permissions of the daemon", checkServer(nil)},
-	{"channels", "the permissions of the daemon", checkServer(server.ErrNoChannel)},
-	{"features", "the permissions of the daemon", checkServer(server.ErrNoFeature)},
+	{"channels", "", checkStart(server.ErrNoChannel)},
+	{"features", "", checkStart(server.ErrNoFeature)},
 	{"eviction_policy", "+info", eachNode(checkPolicy)},
 	{"memory", "+info", checkMemory},
 	{"persistence", "+info", eachNode(checkPersistence)},
@@ -47,37 +46,6 @@ var checks = []Check{
 }
 
 func one(evidence, fix string) []Finding { return []Finding{{Evidence: evidence, Fix: fix}} }
-
-// checkServer makes the check of a server's start, and reports its errors of one kind. A nil kind stands for errors that
-// keep the server from working.
-func checkServer(kind error) func(context.Context, *Doctor) ([]Finding, error) {
-	return func(ctx context.Context, d *Doctor) ([]Finding, error) {
-		err := d.Server(ctx)
-		works := errors.Is(err, server.ErrNoChannel) || errors.Is(err, server.ErrNoFeature) || errors.Is(err, server.ErrEvicts)
-		fix := "give its Redis user the ACL line of the daemon in docs/operating.md"
-		switch {
-		case kind == nil && err != nil && !works && errors.Is(err, server.ErrRefused):
-			return []Finding{{Level: health.Critical, Evidence: err.Error(), Fix: fix}}, nil
-		case kind == nil && err != nil && !works:
-			return nil, err
-		case kind != nil && errors.Is(err, kind):
-			return one(partOf(err, kind).Error(), fix), nil
-		}
-		return nil, nil
-	}
-}
-
-// partOf returns the joined error that matches kind.
-func partOf(err, kind error) error {
-	if joined, is := err.(interface{ Unwrap() []error }); is {
-		for _, part := range joined.Unwrap() {
-			if part != kind && errors.Is(part, kind) {
-				return partOf(part, kind)
-			}
-		}
-	}
-	return err
-}
 
 // info is the output of INFO.
 type info map[string]string

@@ -5,6 +5,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/server"
 )
 
 // Finding is a fault.
@@ -44,7 +46,8 @@ type Check struct {
 // Doctor examines the jobs of one prefix.
 type Doctor struct {
 	Jobs   *inspect.Inspector
-	Server func(ctx context.Context) error // checks whether a server can work, as a start does
+	Server func(ctx context.Context) error // checks whether the daemon can work, as its start does
+	User   string                          // of Redis
 	Local  []Check                         // checks outside Redis: files and settings
 	InHA   bool                            // replicas are expected, because sentinels or a cluster are used
 
@@ -53,6 +56,7 @@ type Doctor struct {
 	away   map[*store.Store]error // nodes that do not answer, which are not asked again
 	prefix string
 	view   *health.View
+	start  error // of Server
 }
 
 // New returns a Doctor for the jobs in that Redis.
@@ -68,36 +72,48 @@ func Names() (names []string) {
 	return names
 }
 
-// Examine makes all checks except the skipped ones. What keeps a check from being made is a finding. Examine fails only if Redis does
-// not answer, or refuses the user; the report then has what was found before.
-func (d *Doctor) Examine(ctx context.Context, skip []string) (Report, error) {
+// Examine makes all checks except the skipped ones. What keeps a check from being made is a finding. If Redis does not answer, or refuses
+// the user, that is the last one.
+func (d *Doctor) Examine(ctx context.Context, skip []string) Report {
 	r := Report{Findings: []Finding{}, NotChecked: []NotChecked{}, Failed: []string{}, Skipped: []string{}}
 	err := d.make(ctx, d.Local, skip, &r)
 	if err == nil {
-		err = d.fleet.Locate(ctx)
-	}
-	if err == nil {
-		d.nodes, d.away = store.OneOfEachNode(d.fleet.Stores), map[*store.Store]error{}
-		err = d.ping(ctx)
+		err = d.reach(ctx)
 	}
 	if err == nil {
 		d.view = health.Look(ctx, d.Jobs)
 		err = d.make(ctx, checks, skip, &r)
 	}
 	if err != nil {
+		r.Findings = append(r.Findings, d.unreached(err))
 		made := max(r.Checked+len(r.NotChecked)+len(r.Failed)+len(r.Skipped)-len(d.Local), 0)
 		for _, check := range checks[made:] {
 			r.Failed = append(r.Failed, check.Name)
 		}
 	}
-	return r, err
+	return r
+}
+
+// reach makes the check of a start, and finds the nodes. If it fails because Redis refuses the daemon, its error is the start's, which
+// knows more.
+func (d *Doctor) reach(ctx context.Context) error {
+	d.start = d.Server(ctx)
+	err := d.fleet.Locate(ctx)
+	if err == nil {
+		d.nodes, d.away = store.OneOfEachNode(d.fleet.Stores), map[*store.Store]error{}
+		err = d.ping(ctx)
+	}
+	if err != nil && errors.Is(d.start, server.ErrRefused) {
+		return d.start
+	}
+	return err
 }
 
 // ping returns why no node works for us. A node that refuses only the PING does.
 func (d *Doctor) ping(ctx context.Context) (err error) {
 	for _, node := range d.nodes {
 		err = node.Ping(ctx)
-		if kind := store.KindOf(err); kind != store.NoAnswer && (kind != store.Denied || strings.Contains(err.Error(), "NOPERM")) {
+		if kind := store.KindOf(err); kind != store.NoAnswer && (kind != store.Denied || store.LacksPermission(err)) {
 			return nil
 		}
 	}

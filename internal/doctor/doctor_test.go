@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,10 +24,9 @@ func TestMain(m *testing.M) { os.Exit(redistest.Run(m, 10)) }
 func examine(t *testing.T, r redisconn.Redis, pool client.Redis, l fleet.Layout, skip ...string) Report {
 	t.Helper()
 	d := New(r, "delayer:", l)
+	d.User = "u"
 	d.Server = server.New(pool, server.Options{Partitions: l.Partitions}).Check
-	report, err := d.Examine(t.Context(), skip)
-	redistest.Check(t, err)
-	return report
+	return d.Examine(t.Context(), skip)
 }
 
 func names(r Report) (names []string) {
@@ -154,7 +154,40 @@ func TestRights(t *testing.T) {
 		t.Errorf("not checked: %+v", r.NotChecked)
 	}
 	f.SetUser(redistest.Rights(t, "producer"))
-	if r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}); !slices.Contains(names(r), "permissions") {
+	if r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}); !slices.Contains(names(r), Redis) {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Whichever command of the daemon's ACL line its user lacks, a finding names it, and its fix is the documented line.
+func TestEachMissingCommandIsNamed(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	daemon := strings.TrimSpace(redistest.Rights(t, "daemon"))
+	skip := slices.DeleteFunc(Names(), func(name string) bool { return name == Redis || name == "channels" || name == "features" })
+	for _, command := range strings.Fields(daemon) {
+		if command[0] != '+' || command == "+ping" || command == "+select" { // it can do without these
+			continue
+		}
+		f.Do("SCRIPT", "FLUSH")
+		f.SetUser(daemon + " -" + command[1:])
+		r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}, skip...)
+		named := func(f Finding) bool {
+			return regexp.MustCompile(`(?i)\b`+command[1:]+`\b`).MatchString(f.Evidence) && strings.HasSuffix(f.Fix, " ACL SETUSER u "+daemon)
+		}
+		if !slices.ContainsFunc(r.Findings, named) {
+			t.Errorf("without %s: %+v", command, r.Findings)
+		}
+	}
+}
+
+// A user of a Cluster gets its line, too.
+func TestGrantInACluster(t *testing.T) {
+	f := redistest.StartNode(t)
+	d := New(redistest.Must(client.Connect(client.PoolOptions{Cluster: f.Addr})), "{jobs}:", fleet.Layout{})
+	d.User = "u"
+	want := "redis-cli, then ACL SETUSER u ~{jobs}:* &{jobs}:* "
+	if got := d.grant(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, redistest.Rights(t, "cluster")+" (on every node)") {
+		t.Errorf("%q", got)
 	}
 }

@@ -41,7 +41,7 @@ var planted = []fault{
 		f.Do("SET", "delayer:{1}:job_pool", "x")
 		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 2}}
 	}},
-	{"permissions", "redis refuses", func(t *testing.T) installation {
+	{"redis", "redis refuses", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		f.SetUser(redistest.Rights(t, "producer"))
 		return installation{redis: f.UserPool()}
@@ -163,12 +163,12 @@ func TestPlanted(t *testing.T) {
 			d := New(in.redis, in.prefix, in.layout)
 			d.InHA = in.inHA
 			d.Server = server.New(in.redis, server.Options{Prefix: in.prefix, Partitions: in.layout.Partitions}).Check
-			r, err := d.Examine(t.Context(), slices.DeleteFunc(Names(), func(name string) bool { return name == p.name }))
+			r := d.Examine(t.Context(), slices.DeleteFunc(Names(), func(name string) bool { return name == p.name }))
 			found := func(f Finding) bool {
 				return f.Kind == p.name && strings.Contains(f.Evidence, p.evidence) && f.Fix != ""
 			}
-			if err != nil || !slices.ContainsFunc(r.Findings, found) { // a busy machine may have more latency events
-				t.Errorf("%+v, %v", r, err)
+			if !slices.ContainsFunc(r.Findings, found) { // a busy machine may have more latency events
+				t.Errorf("%+v", r)
 			}
 		})
 	}
@@ -207,8 +207,8 @@ func TestEachErrorIsAFinding(t *testing.T) {
 		args          []string
 	}{
 		{"MISCONF", "disk: the last snapshot has failed", misconf, []string{"--save", "3600 1"}},
-		{"READONLY", "unreadable: permissions: READONLY", func(f *redistest.Server) { f.Do("REPLICAOF", "127.0.0.1", 1) }, []string{"--replica-serve-stale-data", "yes"}},
-		{"NOREPLICAS", "unreadable: permissions: NOREPLICAS", func(*redistest.Server) {}, []string{"--min-replicas-to-write", "1"}},
+		{"READONLY", "unreadable: redis: READONLY", func(f *redistest.Server) { f.Do("REPLICAOF", "127.0.0.1", 1) }, []string{"--replica-serve-stale-data", "yes"}},
+		{"NOREPLICAS", "unreadable: redis: NOREPLICAS", func(*redistest.Server) {}, []string{"--min-replicas-to-write", "1"}},
 		{"INFO", "servers: no server runs", func(*redistest.Server) {}, []string{"--rename-command", "INFO", ""}},
 		{"job_pool", "unreadable: count jobs: WRONGTYPE", wrongType("delayer:job_pool"), nil},
 		{"topics", "unreadable: count jobs: WRONGTYPE", wrongType("delayer:topics"), nil},

@@ -148,7 +148,7 @@ func TestWaiters(t *testing.T) {
 	}
 	for n, i := range []int{0, waitersStep, waitersStep, len(want) - 1} {
 		hear(t, f.Addr, fmt.Sprint("delayer:wake:", n))
-		f.Do("ZADD", "delayer:waiting:"+topics[i].Topic, 1, n, 2, "dead")
+		f.Do("ZADD", "delayer:waiters:"+topics[i].Topic, 1, n, 2, "dead")
 		want[i]++
 	}
 	if got, err := f.Inspector.Waiters(f.ctx, topics); err != nil || !slices.Equal(got, want) {
@@ -175,7 +175,7 @@ func TestListeners(t *testing.T) {
 	}
 	waits := func(partition int, id string, since int, topics ...string) {
 		for _, topic := range topics {
-			f.Do("ZADD", fmt.Sprintf("delayer:{%d}:waiting:%s", partition, topic), since, id)
+			f.Do("ZADD", fmt.Sprintf("delayer:{%d}:waiters:%s", partition, topic), since, id)
 		}
 		hear(t, f.Addr, fmt.Sprintf("delayer:{%d}:wake:%s", partition, id))
 	}
@@ -188,7 +188,7 @@ func TestListeners(t *testing.T) {
 	says(2, "other", "a", 1, "report")
 	waits(2, "other", 9000000, "order")
 	waits(2, "old", 1000000, "mail")
-	f.Do("ZADD", "delayer:{2}:waiting:mail", 1, "dead")
+	f.Do("ZADD", "delayer:{2}:waiters:mail", 1, "dead")
 	topics := []store.WaitedFor{{Topic: "order"}, {Topic: "nobody"}, {Topic: "mail"}}
 	got, err := f.Inspector.Listeners(f.ctx, topics)
 	redistest.Check(t, err)

@@ -19,6 +19,7 @@ const (
 	busy                  // a retry may help
 	full                  // at maxmemory
 	denied                // to every user, or by what this Redis is
+	noPermission          // of this user
 	twoSlots              // the keys are not in one slot
 	wrongType             // of a key
 )
@@ -71,9 +72,9 @@ var answers = []answer{
 	{"AUTH <password> called without any password", denied, all},
 	{"invalid password", denied, "Redis -5.0"},
 	{"Client sent AUTH", denied, "Redis -5.0"},
-	{"NOPERM", denied, all},
-	{"The user executing the script", denied, "Redis 6.2-7.0"},
-	{"ACL failure in script", denied, "Redis 7.2-, Valkey 7.2-"},
+	{"NOPERM", noPermission, all},
+	{"The user executing the script", noPermission, "Redis 6.2-7.0"},
+	{"ACL failure in script", noPermission, "Redis 7.2-, Valkey 7.2-"},
 	{"DB index", denied, all},
 	{"invalid DB", denied, all},
 	{"unknown command", denied, all},

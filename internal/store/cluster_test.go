@@ -405,7 +405,7 @@ func TestSubscriptionInCluster(t *testing.T) {
 	if err != nil || len(counts[0]) != 0 {
 		t.Errorf("waiters %v, %v", counts, err)
 	}
-	owner.Do("ZADD", here[1].Keys().Waiting("t"), 1, "me")
+	owner.Do("ZADD", here[1].Keys().Waiters("t"), 1, "me")
 	if counts, err = here[1].Waiters(ctx, waitedFor("t")); err != nil || len(counts[0]) != 1 {
 		t.Errorf("waiters %v, %v, want 1", counts, err)
 	}

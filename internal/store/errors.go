@@ -52,7 +52,7 @@ func KindOf(err error) Kind {
 		return NotNow
 	case full:
 		return OutOfMemory
-	case denied, twoSlots:
+	case denied, noPermission, twoSlots:
 		return Denied
 	case wrongType:
 		return WrongType
@@ -76,6 +76,9 @@ func (noSuch) Is(target error) bool { return target == ErrNotFound }
 
 // Refused reports whether Redis refuses and a retry can't help: authentication, permission, database, version, cluster, partitions.
 func Refused(err error) bool { return KindOf(err) == Denied }
+
+// LacksPermission reports whether Redis refuses because its user lacks a permission.
+func LacksPermission(err error) bool { return meaningOf(err) == noPermission }
 
 // Temporary reports whether a retry may help, or there is no error.
 func Temporary(err error) bool { return KindOf(err) <= NotNow }

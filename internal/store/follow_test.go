@@ -359,7 +359,7 @@ func TestFollowerIsAnnounced(t *testing.T) {
 	for delay, want := range map[time.Duration]string{0: "[1 new topic]", 10 * time.Second: "[]"} {
 		held := b.heldX(t)
 		b.follow(t, delay)
-		b.do(t, "ZADD", b.keys.Waiting("new topic"), 1, "c")
+		b.do(t, "ZADD", b.keys.Waiters("new topic"), 1, "c")
 		lines := b.monitor(t, func() { made(t, b.Ack([]LeaseRef{held})) })
 		var woken, announced []string
 		for _, line := range lines {

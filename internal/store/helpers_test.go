@@ -191,7 +191,7 @@ func entry(id, topic string) []command {
 
 // waiter seeds a client that waits for the topic's jobs.
 func waiter(topic, client string) []command {
-	return []command{{"ZADD", "delayer:waiting:" + topic, 1, client}}
+	return []command{{"ZADD", "delayer:waiters:" + topic, 1, client}}
 }
 
 // content seeds a job's bucket.

@@ -40,8 +40,8 @@ func (k Keys) Limits() string { return k.prefix + "limits" }
 // if it was extended.
 func (k Keys) Slots(topic string) string { return k.prefix + "slots:" + topic }
 
-// Throttled is the zset of the clients that wait for a free slot of the topic, scored by the start of the wait (Unix µs).
-func (k Keys) Throttled(topic string) string { return k.prefix + "held_back:" + topic }
+// ThrottledWaiters is the zset of the clients that wait for a free slot of the topic, scored by the start of the wait (Unix µs).
+func (k Keys) ThrottledWaiters(topic string) string { return k.prefix + "throttled_waiters:" + topic }
 
 // Topics is the zset of the known topics, scored by when a job was last pushed or moved (Unix s).
 func (k Keys) Topics() string { return k.prefix + "topics" }
@@ -100,11 +100,11 @@ func (k Keys) Paused() string { return k.prefix + "paused" }
 // PausedQueue is the renamed ready queue of a paused topic.
 func (k Keys) PausedQueue(topic string) string { return k.prefix + "paused_queue:" + topic }
 
-// PausedWaiting is the zset of the waiters of a paused topic, as Waiting is a hash then.
-func (k Keys) PausedWaiting(topic string) string { return k.prefix + "paused_waiting:" + topic }
+// PausedWaiters is the zset of the waiters of a paused topic, as Waiters is a hash then.
+func (k Keys) PausedWaiters(topic string) string { return k.prefix + "paused_waiters:" + topic }
 
-// Waiting is the zset of the clients that wait for jobs of the topic, scored by the start of the wait (Unix µs).
-func (k Keys) Waiting(topic string) string { return k.prefix + "waiting:" + topic }
+// Waiters is the zset of the clients that wait for jobs of the topic, scored by the start of the wait (Unix µs).
+func (k Keys) Waiters(topic string) string { return k.prefix + "waiters:" + topic }
 
 // Wake is the channel on which a waiting client is woken. The message is the number of jobs, a blank, and the topic.
 func (k Keys) Wake(client string) string { return k.prefix + "wake:" + client }
@@ -126,13 +126,13 @@ var KeyTable = func(k Keys) []KeyEntry {
 	return []KeyEntry{
 		{k.JobBucket(""), "hash", "bucket", "buckets"},
 		{k.ReadyQueue(""), "list", "ready", "queues"},
-		{k.Waiting(""), "zset", "waiting", "waiters"},
+		{k.Waiters(""), "zset", "waiters", "waiters"},
 		{k.Wake(""), "channel", "", "wake_channels"},
 		{k.FirstDue(), "channel", "", "first_due_channel"},
 		{k.Reserved(), "hash", "", "reserved_counts"},
 		{k.Limits(), "hash", "", "limits"},
 		{k.Slots(""), "zset", "slots", "slots"},
-		{k.Throttled(""), "zset", "throttled", "throttled"},
+		{k.ThrottledWaiters(""), "zset", "throttled_waiters", "throttled_waiters"},
 		{k.Acked(), "string", "", "acked_count"},
 		{k.Topics(), "zset", "", "known_topics"},
 		{k.TopicsDue(), "zset", "", "topics_due"},
@@ -148,7 +148,7 @@ var KeyTable = func(k Keys) []KeyEntry {
 		{k.ScheduleLists(), "hash", "", "schedule_lists"},
 		{k.Paused(), "hash", "", "pauses"},
 		{k.PausedQueue(""), "list", "parked", "parked_queues"},
-		{k.PausedWaiting(""), "zset", "paused_waiting", "paused_waiters"},
+		{k.PausedWaiters(""), "zset", "paused_waiters", "paused_waiters"},
 		{k.Group(""), "hash", "group", "groups"},
 		{k.GroupText(""), "string", "text", "texts"},
 		{k.Client(""), "list", "client", ""},

@@ -83,7 +83,7 @@ func TestReturnedJobsAreAnnounced(t *testing.T) {
 	for _, r := range []Returned{{}, {Refund: true}} {
 		b.seed(t, ready("a", "t"), ready("b", "t"))
 		r.LeaseRef, _ = b.hold(t, "t", time.Minute)
-		b.do(t, "ZADD", b.keys.Waiting("t"), 1, "c")
+		b.do(t, "ZADD", b.keys.Waiters("t"), 1, "c")
 		got := b.told(t, "delayer:wake:c", func() {
 			made(t, b.Retry([]Returned{r}))
 		})

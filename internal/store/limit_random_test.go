@@ -171,7 +171,7 @@ func TestRandomWaiters(t *testing.T) {
 			did = append(did, fmt.Sprint(c, " asks, gets ", len(got.Jobs), " held ", got.Throttled))
 		}
 		stands := func() (all []string) {
-			for _, key := range []string{"waiting:t", "held_back:t", "paused_waiting:t"} {
+			for _, key := range []string{"waiters:t", "throttled_waiters:t", "paused_waiters:t"} {
 				if fmt.Sprint(b.do(t, "TYPE", "delayer:"+key)) == "zset" {
 					all = append(all, b.With(t).Strings("ZRANGE", "delayer:"+key, 0, -1)...)
 				}

@@ -162,7 +162,7 @@ func TestThrottledForLong(t *testing.T) {
 				t.Errorf("the next begins in %v, want %v", got.Throttled[0], in)
 			}
 			b.limitTo(t, l)
-			if n := b.do(t, "EXISTS", b.Keys().Throttled("t"), "delayer:waiting:t"); n != int64(0) {
+			if n := b.do(t, "EXISTS", b.Keys().ThrottledWaiters("t"), "delayer:waiters:t"); n != int64(0) {
 				t.Fatal("nobody was woken")
 			}
 			expectEvents(t, sub, told(channel, "1 t"))
@@ -180,7 +180,7 @@ func TestTooEarlyStandsNowhere(t *testing.T) {
 		if len(got.Jobs) != 0 || got.Throttled[0] <= 0 || got.Throttled[0] > time.Second {
 			t.Errorf("%+v", got)
 		}
-		if waits := b.With(t).Strings("ZRANGE", b.Keys().Throttled("t"), 0, -1); len(waits) > 0 {
+		if waits := b.With(t).Strings("ZRANGE", b.Keys().ThrottledWaiters("t"), 0, -1); len(waits) > 0 {
 			t.Errorf("held back are %q", waits)
 		}
 	})
@@ -328,7 +328,7 @@ func TestThrottled(t *testing.T) {
 	check(t, b.push(t.Context(), Job{ID: "more", Topic: "t", Body: "b"}, Due{}, time.Hour, Replace)) // wakes nobody
 	made(t, b.Ack(held))
 	expectEvents(t, sub, told(channels[0], "3 t"))
-	if waits := b.With(t).Strings("ZRANGE", b.Keys().Throttled("t"), 0, -1); !slices.Equal(waits, []string{"second"}) {
+	if waits := b.With(t).Strings("ZRANGE", b.Keys().ThrottledWaiters("t"), 0, -1); !slices.Equal(waits, []string{"second"}) {
 		t.Errorf("held back are %q", waits)
 	}
 	got := ask("first")
@@ -345,7 +345,7 @@ func TestManyAreThrottled(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		hold := func(n int) {
 			for i := range n {
-				b.do(t, "ZADD", b.Keys().Throttled("t"), i, fmt.Sprint("gone", i))
+				b.do(t, "ZADD", b.Keys().ThrottledWaiters("t"), i, fmt.Sprint("gone", i))
 			}
 		}
 		left := func(key string) int64 { return b.do(t, "ZCARD", key).(int64) }
@@ -354,16 +354,16 @@ func TestManyAreThrottled(t *testing.T) {
 		held := b.expectReserved(t, 1, 1, 0)
 		hold(101)
 		made(t, b.Ack(held))
-		if n := left(b.Keys().Throttled("t")); n != 1 {
+		if n := left(b.Keys().ThrottledWaiters("t")); n != 1 {
 			t.Errorf("a slot is free: %d are held back, want 1", n)
 		}
-		b.do(t, "DEL", b.Keys().ReadyQueue("t"), b.Keys().Throttled("t"))
+		b.do(t, "DEL", b.Keys().ReadyQueue("t"), b.Keys().ThrottledWaiters("t"))
 		hold(1001)
 		b.limitTo(t, Limit{})
-		if n, waiting := left(b.Keys().Throttled("t")), left("delayer:waiting:t"); n != 1 || waiting != 1000 {
+		if n, waiting := left(b.Keys().ThrottledWaiters("t")), left("delayer:waiters:t"); n != 1 || waiting != 1000 {
 			t.Errorf("the limit is ended: %d are held back, want 1, and %d wait, want 1000", n, waiting)
 		}
-		if ms := b.do(t, "PTTL", "delayer:waiting:t").(int64); ms <= 0 || ms > time.Hour.Milliseconds() {
+		if ms := b.do(t, "PTTL", "delayer:waiters:t").(int64); ms <= 0 || ms > time.Hour.Milliseconds() {
 			t.Errorf("they are forgotten in %d ms, want an hour at most", ms)
 		}
 	})

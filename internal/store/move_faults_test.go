@@ -111,7 +111,7 @@ func TestMoveAnnounces(t *testing.T) {
 			many.IDs = append(many.IDs, []byte(fmt.Sprint(n)))
 		}
 		for _, topic := range []string{"t", "u", "many"} {
-			b.Conn().Send("ZADD", b.keys.Waiting(topic), 2, "second", 1, "first")
+			b.Conn().Send("ZADD", b.keys.Waiters(topic), 2, "second", 1, "first")
 		}
 		b.do(t, "")
 		b.do(t, "SET", "delayer:ready_queue:u", "no list")

@@ -268,7 +268,7 @@ func TestKeepPaused(t *testing.T) {
 		b.seed(t, ready("a", "t"), ready("x", "u"))
 		b.pause(t, "t")
 		made(t, b.Pause("u", 300*time.Millisecond, ""))
-		b.add(t, ready("b", "t"), ready("c", "t"), [][]command{{{"DEL", "delayer:waiting:t"}}}[0])
+		b.add(t, ready("b", "t"), ready("c", "t"), [][]command{{{"DEL", "delayer:waiters:t"}}}[0])
 		keep(KeptPaused{Paused: 2, Wait: 300 * time.Millisecond})
 		if state := b.state(t); fmt.Sprint(state.Paused) != "map[t:[a b c] u:[x]]" || len(state.Ready) > 0 {
 			t.Errorf("%+v", state)
@@ -355,12 +355,12 @@ func TestResumeWakes(t *testing.T) {
 	if message.Channel != "delayer:wake:first" || string(message.Data) != "2 t" {
 		t.Errorf("woken: %s %s", message.Channel, message.Data)
 	}
-	if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !slices.Equal(waits, []string{"second"}) {
+	if waits := b.With(t).Strings("ZRANGE", "delayer:waiters:t", 0, -1); !slices.Equal(waits, []string{"second"}) {
 		t.Errorf("%q wait still", waits)
 	}
 	b.pause(t, "t")
 	b.Unregister(ctx, "second", []string{"t"}, false)
-	if waits := b.With(t).Strings("ZRANGE", "delayer:paused_waiting:t", 0, -1); len(waits) > 0 {
+	if waits := b.With(t).Strings("ZRANGE", "delayer:paused_waiters:t", 0, -1); len(waits) > 0 {
 		t.Errorf("%q wait still", waits)
 	}
 }
@@ -374,15 +374,15 @@ func TestResumeLeavesRoomForWaiters(t *testing.T) {
 				b.pause(t, "t")
 				end(t, b)
 				got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: "me"}}, Reservation{}))
-				if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !got.Registered || !slices.Equal(waits, []string{"me"}) {
+				if waits := b.With(t).Strings("ZRANGE", "delayer:waiters:t", 0, -1); !got.Registered || !slices.Equal(waits, []string{"me"}) {
 					t.Errorf("entered %v; %q wait", got.Registered, waits)
 				}
 				b.resume(t, "t", false)
-				if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !slices.Equal(waits, []string{"me"}) {
+				if waits := b.With(t).Strings("ZRANGE", "delayer:waiters:t", 0, -1); !slices.Equal(waits, []string{"me"}) {
 					t.Errorf("a topic that is not paused is resumed: %q wait", waits)
 				}
 				check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, time.Hour, Replace))
-				if n := b.do(t, "EXISTS", "delayer:waiting:t"); n != int64(0) {
+				if n := b.do(t, "EXISTS", "delayer:waiters:t"); n != int64(0) {
 					t.Error("the waiter was not woken")
 				}
 			})
@@ -414,9 +414,9 @@ func TestPauseRefused(t *testing.T) {
 // A key of another type in place of the waiters does not count as a pause.
 func TestNoPause(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, text("waiting:t"))
+		b.seed(t, text("waiters:t"))
 		check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, kept, Replace))
-		b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t b"}, Other: map[string]string{"delayer:waiting:t": "string"}})
+		b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t b"}, Other: map[string]string{"delayer:waiters:t": "string"}})
 	})
 }
 
@@ -604,7 +604,7 @@ func TestResumeInSteps(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 			check(t, b.push(t.Context(), Job{ID: "c000001", Topic: "t", Body: "body"}, Due{}, kept, Replace))
-			if found, err := PollAll(t.Context(), Poll{b.Store, []string{"t"}, "me", []time.Duration{0}}); err != nil || r.Do("TYPE", "delayer:waiting:t") != "hash" {
+			if found, err := PollAll(t.Context(), Poll{b.Store, []string{"t"}, "me", []time.Duration{0}}); err != nil || r.Do("TYPE", "delayer:waiters:t") != "hash" {
 				t.Errorf("it is not paused: %+v, %v", found, err)
 			}
 			goOn(t, b)

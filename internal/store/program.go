@@ -91,7 +91,7 @@ func (s *Store) waiters(ctx context.Context, conn redis.Conn, topics []WaitedFor
 		}
 	}
 	for _, i := range limited {
-		conn.Send("ZRANGE", s.keys.Throttled(names[i]), 0, maxWaiters-1, "WITHSCORES")
+		conn.Send("ZRANGE", s.keys.ThrottledWaiters(names[i]), 0, maxWaiters-1, "WITHSCORES")
 	}
 	if len(limited) > 0 {
 		if replies, err = redis.Values(redis.DoContext(conn, ctx, "")); err != nil {

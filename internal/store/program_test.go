@@ -40,10 +40,10 @@ func TestWaiters(t *testing.T) {
 	b.stand(t, "u", "one")
 	b.stand(t, "dead", "dead")
 	for n := range maxWaiters - 1 {
-		b.do(t, "ZADD", b.keys.Waiting("many"), n, n)
+		b.do(t, "ZADD", b.keys.Waiters("many"), n, n)
 	}
-	b.do(t, "ZADD", b.keys.Waiting("many"), maxWaiters, "one", maxWaiters+1, "two")
-	b.do(t, "ZADD", b.keys.Throttled("nobody"), 1700000000123456, "two", 3, "dead")
+	b.do(t, "ZADD", b.keys.Waiters("many"), maxWaiters, "one", maxWaiters+1, "two")
+	b.do(t, "ZADD", b.keys.ThrottledWaiters("nobody"), 1700000000123456, "two", 3, "dead")
 	topics := waitedFor("nobody", "t", "dead", "many", "u")
 	got, err := b.Store.Waiters(t.Context(), topics)
 	if want := [][]string{{}, {"two", "one"}, {}, {"one"}, {"one"}}; err != nil || !slices.EqualFunc(idsOf(got), want, slices.Equal) {

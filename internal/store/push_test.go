@@ -340,7 +340,7 @@ func TestReadyIsAnnounced(t *testing.T) {
 		jobs = append(jobs, Delayed{Job{ID: id, Topic: id[:1], Body: "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
 	}
 	for _, topic := range []string{"t", "u"} {
-		b.do(t, "ZADD", b.keys.Waiting(topic), 1, "of "+topic)
+		b.do(t, "ZADD", b.keys.Waiters(topic), 1, "of "+topic)
 	}
 	got := b.woken(t, func() { check(t, b.pushAll(t, jobs...)) })
 	slices.Sort(got)

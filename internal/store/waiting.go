@@ -181,7 +181,7 @@ func (s *Store) Unregister(ctx context.Context, waiter string, topics []string, 
 		}
 	}
 	for _, topic := range topics {
-		conn.Send("ZREM", s.keys.Throttled(topic), waiter)
+		conn.Send("ZREM", s.keys.ThrottledWaiters(topic), waiter)
 	}
 	if ends {
 		conn.Send("DEL", s.keys.Client(waiter))
@@ -192,14 +192,14 @@ func (s *Store) Unregister(ctx context.Context, waiter string, topics []string, 
 // eachWaiting makes a command on the waiters of each topic. A reply may be a redis.Error.
 func (s *Store) eachWaiting(ctx context.Context, conn redis.Conn, topics []string, command string, args ...any) ([]any, error) {
 	for _, topic := range topics {
-		conn.Send(command, append([]any{s.keys.Waiting(topic)}, args...)...)
+		conn.Send(command, append([]any{s.keys.Waiters(topic)}, args...)...)
 	}
 	replies, err := redis.Values(redis.DoContext(conn, ctx, ""))
 	var paused []int
 	for i, reply := range replies {
 		if refused, _ := reply.(redis.Error); KindOf(refused) == WrongType {
 			paused = append(paused, i)
-			conn.Send(command, append([]any{s.keys.PausedWaiting(topics[i])}, args...)...)
+			conn.Send(command, append([]any{s.keys.PausedWaiters(topics[i])}, args...)...)
 		}
 	}
 	if err != nil || len(paused) == 0 {

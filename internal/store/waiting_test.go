@@ -28,20 +28,20 @@ func (b *backend) alive(t *testing.T, waiters ...string) {
 func (b *backend) stand(t *testing.T, topic string, waiters ...string) {
 	t.Helper()
 	for i, waiter := range waiters {
-		b.do(t, "ZADD", b.keys.Waiting(topic), i+1, waiter)
+		b.do(t, "ZADD", b.keys.Waiters(topic), i+1, waiter)
 	}
 }
 
 // standing returns the waiters of the topic.
 func (b *backend) standing(t *testing.T, topic string) []string {
 	t.Helper()
-	return b.With(t).Strings("ZRANGE", b.keys.Waiting(topic), 0, -1)
+	return b.With(t).Strings("ZRANGE", b.keys.Waiters(topic), 0, -1)
 }
 
 // since returns when the waiter began to wait for the topic, in Unix seconds.
 func (b *backend) since(t *testing.T, topic, waiter string) float64 {
 	t.Helper()
-	µs, err := redis.Float64(b.do(t, "ZSCORE", b.keys.Waiting(topic), waiter), nil)
+	µs, err := redis.Float64(b.do(t, "ZSCORE", b.keys.Waiters(topic), waiter), nil)
 	check(t, err)
 	return µs / 1e6
 }
@@ -50,7 +50,7 @@ func (b *backend) since(t *testing.T, topic, waiter string) float64 {
 func (b *backend) expectWaitersKept(t *testing.T, topics ...string) {
 	t.Helper()
 	for _, topic := range topics {
-		left := b.do(t, "PTTL", b.keys.Waiting(topic)).(int64)
+		left := b.do(t, "PTTL", b.keys.Waiters(topic)).(int64)
 		if most := WaitingFor.Milliseconds(); left <= most/2 || left > most {
 			t.Errorf("the waiters of %s are kept for %d ms", topic, left)
 		}
@@ -176,9 +176,9 @@ func TestPositionOfAWaiter(t *testing.T) {
 		for how := range takes {
 			b.seed(t, ready("a", "got"))
 			b.stand(t, "stood", "me", "other")
-			b.do(t, "PEXPIRE", b.keys.Waiting("stood"), 1000)
+			b.do(t, "PEXPIRE", b.keys.Waiters("stood"), 1000)
 			b.stand(t, "new", "other")
-			b.do(t, "PEXPIRE", b.keys.Waiting("new"), 1000)
+			b.do(t, "PEXPIRE", b.keys.Waiters("new"), 1000)
 			topics := []string{"got", "empty", "stood", "new"}
 			var got Popped
 			at := b.timed(t, func() { got = b.take(t, how, Wanted{topics, nil, 2, Registration{"me", 5 * time.Second, false}}) })
@@ -226,8 +226,8 @@ func TestTakeWithoutEntering(t *testing.T) {
 		{"no zadd, a job", [][]command{ready("a", "t")}, without("zadd"), []string{"pop"}, 1},
 		{"no time", nil, without("time"), []string{"pop"}, 0},
 		{"no time, a job", [][]command{ready("a", "t")}, without("time"), []string{"pop"}, 1},
-		{"waiters of another type", [][]command{text("waiting:t"), ready("a", "t")}, func() {}, []string{"pop", "reserve"}, 1},
-		{"one of the waiters of another type", [][]command{text("waiting:u")}, func() {}, []string{"pop", "reserve"}, 0},
+		{"waiters of another type", [][]command{text("waiters:t"), ready("a", "t")}, func() {}, []string{"pop", "reserve"}, 1},
+		{"one of the waiters of another type", [][]command{text("waiters:u")}, func() {}, []string{"pop", "reserve"}, 0},
 	} {
 		for _, how := range c.how {
 			t.Run(how+", "+c.name, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestTakeWithoutEntering(t *testing.T) {
 					t.Errorf("took %+v", got)
 				}
 				for _, topic := range []string{"t", "u"} {
-					if b.do(t, "TYPE", b.keys.Waiting(topic)) == "zset" && !strings.Contains(c.name, "type") {
+					if b.do(t, "TYPE", b.keys.Waiters(topic)) == "zset" && !strings.Contains(c.name, "type") {
 						t.Errorf("it stands among the waiters of %s", topic)
 					}
 				}
@@ -390,7 +390,7 @@ func TestWakingIsNoCondition(t *testing.T) {
 			t.Errorf("%s: %v, ready are %q", denied, err, b.With(t).Queue("t"))
 		}
 	}
-	b.seed(t, text("waiting:t"))
+	b.seed(t, text("waiters:t"))
 	check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, kept, Replace))
 }
 
@@ -417,9 +417,9 @@ func TestPollRegisters(t *testing.T) {
 			}
 			for _, i := range []int{stood, other} {
 				b.stand(t, name(i), "other")
-				b.do(t, "PEXPIRE", b.keys.Waiting(name(i)), 1000)
+				b.do(t, "PEXPIRE", b.keys.Waiters(name(i)), 1000)
 			}
-			b.do(t, "ZADD", b.keys.Waiting(name(stood)), 3, "me")
+			b.do(t, "ZADD", b.keys.Waiters(name(stood)), 3, "me")
 			var got Polled
 			at := b.timed(t, func() {
 				got = b.looked(t, l)
@@ -475,8 +475,8 @@ func TestLookWithoutEntering(t *testing.T) {
 		"full":               func() { b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction") },
 		"no zadd":            func() { b.do(t, "ACL", "SETUSER", "u", "-zadd") },
 		"no time":            func() { b.do(t, "ACL", "SETUSER", "u", "-time") },
-		"in the first call":  func() { b.do(t, "SET", b.keys.Waiting("t0"), "text") },
-		"in the second call": func() { b.do(t, "SET", b.keys.Waiting(fmt.Sprint("t", maxPolled)), "text") },
+		"in the first call":  func() { b.do(t, "SET", b.keys.Waiters("t0"), "text") },
+		"in the second call": func() { b.do(t, "SET", b.keys.Waiters(fmt.Sprint("t", maxPolled)), "text") },
 	} {
 		b.seed(t, ready("a", "t3"))
 		b.SetUser("~* &* +@all")
@@ -613,7 +613,7 @@ func TestZeroByte(t *testing.T) {
 	b, _ := onRedis(t)
 	const topic, inMonitor = "a\x00b", `me: 1 a\x00b`
 	b.alive(t, "me")
-	for _, set := range []string{b.keys.Waiting(topic), b.keys.Throttled(topic)} {
+	for _, set := range []string{b.keys.Waiters(topic), b.keys.ThrottledWaiters(topic)} {
 		b.seed(t, ready("r", topic))
 		b.do(t, "ZADD", set, 1, "me")
 		if got := b.woken(t, func() { made(t, b.Wake([]string{topic})) }); !slices.Equal(got, []string{inMonitor}) {
@@ -649,7 +649,7 @@ func TestDeadWaitersOfManyTopics(t *testing.T) {
 		before func()
 		call   func()
 	}{
-		{"waiting", func() { stand(b.keys.Waiting) }, func() { check(t, b.pushAll(t, jobs...)) }},
+		{"waiting", func() { stand(b.keys.Waiters) }, func() { check(t, b.pushAll(t, jobs...)) }},
 		{"throttled", func() {
 			for _, job := range jobs {
 				limit := Limit{Concurrency: 1}
@@ -659,7 +659,7 @@ func TestDeadWaitersOfManyTopics(t *testing.T) {
 				one, _ := b.hold(t, job.Topic, time.Minute)
 				held = append(held, one)
 			}
-			stand(b.keys.Throttled)
+			stand(b.keys.ThrottledWaiters)
 		}, func() { made(t, b.Ack(held)) }},
 	} {
 		b.seed(t)
@@ -671,7 +671,7 @@ func TestDeadWaitersOfManyTopics(t *testing.T) {
 	b.seed(t, ghosts("a", 800), ghosts("b", 800))
 	for _, topic := range []string{"a", "b"} {
 		b.do(t, "HSET", "delayer:paused", topic, "1 0 0 0 ")
-		b.do(t, "HSET", b.keys.Waiting(topic), "paused", "1")
+		b.do(t, "HSET", b.keys.Waiters(topic), "paused", "1")
 	}
 	check(t, b.pushAll(t, jobs[:2]...))
 	if parked := len(b.state(t).Paused["a"]) + len(b.state(t).Paused["b"]); parked != 1000 {

@@ -67,7 +67,7 @@ func TestListener(t *testing.T) {
 		f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
 		f.Do("LPUSH", "delayer:ready_queue:t", id)
 		if woken {
-			f.Do("EVAL", `local first = redis.call('ZPOPMIN', 'delayer:waiting:t')[1]
+			f.Do("EVAL", `local first = redis.call('ZPOPMIN', 'delayer:waiters:t')[1]
 				return redis.call('PUBLISH', 'delayer:wake:' .. first, '1 t')`, 0)
 		}
 	}

@@ -99,7 +99,7 @@ end
 local checks = { -- by kind; of the others only the type is checked
   bucket = check_bucket, letter = check_letter, ready = check_queue, parked = check_parked, slots = check_slots,
   once = check_once, group = check_group, text = check_lasting, client = check_lasting,
-  paused_waiting = check_paused_waiters,
+  paused_waiters = check_paused_waiters,
 }
 
 -- The problem with a key and its repair, or an error reply if it can't be read.
@@ -107,7 +107,7 @@ local function check(kind, name, key)
   local found = redis.pcall('TYPE', key)
   if found.err then return found end
   if found.ok == 'none' then return nil end
-  if kind == 'waiting' and found.ok == 'hash' then
+  if kind == 'waiters' and found.ok == 'hash' then
     if not is_paused(name) then return 'parked_without_pause', function() return end_pause(name) end end
     return nil
   end

@@ -335,7 +335,7 @@ func (f *Fixture) Waiters(topic string) (n int) {
 	f.TB.Helper()
 	for i, prefix := range f.Prefixes() {
 		script := `local alive = 0
-			for _, waiter in ipairs(redis.call('ZRANGE', ARGV[1] .. 'waiting:' .. ARGV[2], 0, -1)) do
+			for _, waiter in ipairs(redis.call('ZRANGE', ARGV[1] .. 'waiters:' .. ARGV[2], 0, -1)) do
 				for i = 3, #ARGV do
 					alive = alive + redis.call('PUBSUB', ARGV[i], ARGV[1] .. 'wake:' .. waiter)[2]
 				end

@@ -8,8 +8,9 @@
 // Invariants: a request that is wrong anywhere changes nothing. Redis's own words never reach a client: they
 // may name keys and users.
 //
-// Rejected: encoding/json with structs. It accepts repeated names and names in another case, replaces bytes
-// that are not UTF-8, and can't choose between a text and its base64 form.
+// Rejected: encoding/json, which accepts repeated names and names in another case, and replaces bytes that are not UTF-8; and structs for bodies,
+// which can't choose between a text and its base64 form, nor tell a missing field from a zero one. go-json-experiment is encoding/json/v2,
+// which Go builds only as an experiment so far.
 package api
 
 import (

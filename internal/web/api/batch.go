@@ -1,8 +1,10 @@
 package api
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/view"
 )
@@ -12,11 +14,11 @@ const maxBatch = 1000
 
 // distinct returns the objects of a list field, unless an ID is in it twice.
 func (c *call) distinct(name string) ([]values, error) {
-	list, first := get[[]values](c.body, name), map[string]pointer{}
+	list, first := get[[]values](c.body, name), map[string]jsontext.Pointer{}
 	for i, one := range list {
-		id, at := get[string](one, "id"), pointer("/"+name).at(i)
+		id, at := get[string](one, "id"), jsontext.Pointer(fmt.Sprint("/", name, "/", i))
 		if before, twice := first[id]; twice && id != "" {
-			return nil, at.member("id").problem("%s has the same ID", before)
+			return nil, invalid.field(at.AppendToken("id"), "%s has the same ID", before)
 		}
 		first[id] = at
 	}
@@ -30,7 +32,7 @@ func (c *call) pushBatch() (any, error) {
 	jobs, err := c.distinct("jobs")
 	list := make([]client.Delayed, len(jobs))
 	for i := 0; i < len(jobs) && err == nil; i++ {
-		list[i], err = newJobOf(jobs[i], pointer("/jobs").at(i))
+		list[i], err = newJobOf(jobs[i], jsontext.Pointer(fmt.Sprint("/jobs/", i)))
 	}
 	if err != nil {
 		return nil, err

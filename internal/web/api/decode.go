@@ -3,11 +3,15 @@ package api
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Fields are the fields that a client's JSON object may have, by name.
@@ -15,16 +19,17 @@ type Fields map[string]Field
 
 // Field describes how a value is read.
 type Field struct {
-	// read parses the value at that pointer. Its error is a problem.
-	read func(at pointer, raw json.RawMessage) (any, error)
-	// text is the field's name in plain text and forms what that form is called in messages, if there is also
-	// a base64 form; both are empty if there is only one form.
-	text, forms string
+	read reader[any]
+	// text is the field's name in plain text if there is also a base64 form, else empty.
+	text string
 	// Required fields must be given, in one of their forms.
 	Required bool
 	// Elements are the fields of each element of a list of objects, else nil.
 	Elements Fields
 }
+
+// reader reads the next value of valid JSON. Its error is a problem with the value that was read last.
+type reader[T any] func(*jsontext.Decoder) (T, error)
 
 // values are an object's values. A value given as base64 is under the name of the plain text.
 type values map[string]any
@@ -45,99 +50,91 @@ func (v values) has(names ...string) bool {
 	return false
 }
 
-// pointer is a JSON pointer to a value in the body.
-type pointer string
-
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-
-func (p pointer) member(name string) pointer {
-	return p + "/" + pointer(pointerEscapes.Replace(name))
-}
-
-func (p pointer) at(i int) pointer { return p + pointer(fmt.Sprint("/", i)) }
-
-// problem returns a problem with the value at the pointer.
-func (p pointer) problem(detail string, args ...any) error {
-	return invalid.field(string(p), detail, args...)
-}
-
-// decode reads a body. Unlike encoding/json it rejects anything ambiguous: duplicate names, names in another
-// case, and text that it would have to change.
+// decode reads a body. It rejects anything ambiguous: duplicate names, names in another case, and text that is not Unicode.
 func decode(body []byte, known Fields) (values, error) {
-	if !utf8.Valid(body) {
-		return nil, badRequest.problem("the body is not UTF-8: put other bytes into base64 fields such as body_base64")
+	var valid jsontext.Value
+	if err := json.Unmarshal(body, &valid); err != nil {
+		return nil, notJSON(err)
 	}
-	if !json.Valid(body) {
-		return nil, badRequest.problem("the body is not JSON: %s", syntax(body))
+	d := jsontext.NewDecoder(bytes.NewBuffer(valid))
+	got, err := readObject(d, known)
+	if wrong := (*problem)(nil); errors.As(err, &wrong) {
+		wrong.Field = cmp.Or(wrong.Field, d.StackPointer())
 	}
-	return decodeObject("", body, known)
+	return got, err
 }
 
-// syntax describes a JSON syntax error and where it is.
-func syntax(body []byte) string {
-	if len(bytes.TrimSpace(body)) == 0 {
-		return "it is empty"
+// notJSON returns the problem with a body that is not JSON, or that is ambiguous.
+func notJSON(err error) error {
+	wrong := (*jsontext.SyntacticError)(nil)
+	errors.As(err, &wrong)
+	why := wrong.Err.Error()
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return badRequest.problem("the body is not JSON: it is empty or incomplete")
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return badRequest.field(wrong.JSONPointer, "it is given twice")
+	case strings.Contains(why, "UTF-8"):
+		return badRequest.field(wrong.JSONPointer, "it is not UTF-8: put other bytes into base64 fields such as body_base64")
+	case strings.Contains(strings.ToLower(why), `\ud`):
+		return invalid.field(wrong.JSONPointer, `it has an unpaired surrogate (\ud800 to \udfff): use base64 for what is not text`)
 	}
-	var wrong *json.SyntaxError
-	switch err := json.NewDecoder(bytes.NewReader(body)).Decode(new(json.RawMessage)); {
-	case err == nil:
-		return "want one object and nothing after it"
-	case errors.As(err, &wrong):
-		return fmt.Sprintf("%v, at byte %d", err, wrong.Offset)
-	default:
-		return "it ends too early"
-	}
+	return badRequest.field(wrong.JSONPointer, "the body is not JSON: %s, at byte %d", why, wrong.ByteOffset+1)
 }
 
-// decodeObject reads an object from valid JSON.
-func decodeObject(at pointer, raw []byte, known Fields) (values, error) {
+// readObject reads an object.
+func readObject(d *jsontext.Decoder, known Fields) (values, error) {
 	got := values{}
-	err := members(at, raw, func(name string, at pointer, raw json.RawMessage) (err error) {
+	err := readMembers(d, func(name string) (err error) {
 		field := known[name]
 		switch {
 		case field.read == nil:
-			return badRequest.field(string(at), "there is no such field here")
+			return badRequest.problem("there is no such field here")
 		case got.has(field.text):
-			return at.problem("it is given in both forms: want %s, or base64", field.forms)
+			return invalid.problem("it is given in both forms: want one of the two")
 		}
-		got[cmp.Or(field.text, name)], err = field.read(at, raw)
+		got[cmp.Or(field.text, name)], err = field.read(d)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	missing := "" // the first one by name
+	var missing []string
 	for name, field := range known {
-		if name = cmp.Or(field.text, name); field.Required && !got.has(name) && (missing == "" || name < missing) {
-			missing = name
+		if name = cmp.Or(field.text, name); field.Required && !got.has(name) {
+			missing = append(missing, name)
 		}
 	}
-	if missing != "" {
-		return nil, at.member(missing).problem("it is missing")
+	if missing != nil {
+		return nil, invalid.field(d.StackPointer().AppendToken(slices.Min(missing)), "it is missing")
 	}
 	return got, nil
 }
 
-// members reads the members of an object in valid JSON. A name may be given once.
-func members(at pointer, raw []byte, read func(name string, at pointer, raw json.RawMessage) error) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if first, _ := d.Token(); first != json.Delim('{') {
-		return badRequest.field(string(at), "want an object")
+// readMembers reads an object, with one call of read for each member's value.
+func readMembers(d *jsontext.Decoder, read func(name string) error) error {
+	if _, is := next(d, "{"); !is {
+		return badRequest.problem("want an object")
 	}
-	seen := map[string]bool{}
-	for d.More() {
-		token, _ := d.Token()
-		name, _ := token.(string)
-		var raw json.RawMessage
-		d.Decode(&raw)
-		at := at.member(name)
-		if seen[name] {
-			return badRequest.field(string(at), "it is given twice")
-		}
-		seen[name] = true
-		if err := read(name, at, raw); err != nil {
+	for d.PeekKind() != '}' {
+		name, _ := next(d, `"`)
+		if err := read(name); err != nil {
 			return err
 		}
 	}
+	d.ReadToken()
 	return nil
+}
+
+// next reads a token and reports whether it is of one of the kinds, as in jsontext.Kind. 10.0 and 1e1 become 10: some languages write large
+// numbers in these ways, with 53 bits of precision as usual in JSON.
+func next(d *jsontext.Decoder, kinds string) (text string, is bool) {
+	t, _ := d.ReadToken()
+	text = t.String()
+	if t.Kind() == '0' && strings.ContainsAny(text, ".eE") {
+		if f := t.Float(); math.Abs(f) < 1<<53 {
+			text = strconv.FormatFloat(f, 'f', -1, 64)
+		}
+	}
+	return text, strings.IndexByte(kinds, byte(t.Kind())) >= 0
 }

@@ -1,14 +1,14 @@
 package api
 
 import (
-	"encoding/json"
+	"encoding/base64"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
@@ -42,48 +42,29 @@ func required(parts ...Fields) Fields {
 	return all
 }
 
+// want is a field for a value of one of the kinds that parse can read. For others, the problem says what is wanted.
+func want(name, kinds string, parse func(text string) (value any, ok bool), wanted string, args ...any) Fields {
+	return Fields{name: {read: func(d *jsontext.Decoder) (any, error) {
+		if text, is := next(d, kinds); is {
+			if value, ok := parse(text); ok {
+				return value, nil
+			}
+		}
+		return nil, invalid.problem("want "+wanted, args...)
+	}}}
+}
+
 // period is a field for a time.Duration from least to most.
 func period(name string, least, most time.Duration) Fields {
-	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
-		text, err := durationText(at, raw)
-		if err != nil {
-			return nil, err
-		}
+	return want(name, `"0`, func(text string) (any, bool) {
 		d, err := duration.Parse(text)
-		if err != nil || d < least || d > most {
-			return nil, at.problem("want %s, from %s to %s", durations, duration.Bound(least), duration.Bound(most))
-		}
-		return d, nil
-	}}}
-}
-
-// durationText returns a duration's text; numbers of seconds are written without an exponent.
-func durationText(at pointer, raw json.RawMessage) (string, error) {
-	if raw[0] == '"' {
-		return readText(at, raw)
-	}
-	seconds, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil {
-		return "", nil // not a duration
-	}
-	return strconv.FormatFloat(seconds, 'f', -1, 64), nil
-}
-
-// want is a field read by parse; if that fails, the problem says what is wanted.
-func want(name string, parse func(raw json.RawMessage) (value any, ok bool), wanted string, args ...any) Fields {
-	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
-		value, ok := parse(raw)
-		if !ok {
-			return nil, at.problem("want "+wanted, args...)
-		}
-		return value, nil
-	}}}
+		return d, err == nil && d >= least && d <= most
+	}, "%s, from %s to %s", durations, duration.Bound(least), duration.Bound(most))
 }
 
 // timestamp is a field for a time.Time up to client.MaxDelay from now.
 func timestamp(name string) Fields {
-	return want(name, func(raw json.RawMessage) (any, bool) {
-		text, _ := readText("", raw)
+	return want(name, `"`, func(text string) (any, bool) {
 		t, err := time.Parse(time.RFC3339, text)
 		return t, err == nil && !t.IsZero() && time.Until(t) <= client.MaxDelay
 	}, `a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, duration.Bound(client.MaxDelay))
@@ -91,87 +72,135 @@ func timestamp(name string) Fields {
 
 // integer is a field for an int64 from least to most.
 func integer(name string, least, most int64) Fields {
-	return want(name, func(raw json.RawMessage) (any, bool) {
-		n, ok := wholeNumber(string(raw))
-		return n, ok && n >= least && n <= most
+	return want(name, "0", func(text string) (any, bool) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		return n, err == nil && n >= least && n <= most
 	}, "a whole number from %d to %d", least, most)
 }
 
 // number is a field for a float64 from least to most.
 func number(name string, least, most float64, wanted string) Fields {
-	return want(name, func(raw json.RawMessage) (any, bool) {
-		n, err := strconv.ParseFloat(string(raw), 64)
+	return want(name, "0", func(text string) (any, bool) {
+		n, err := strconv.ParseFloat(text, 64)
 		return n, err == nil && n >= least && n <= most
 	}, "%s", wanted)
 }
 
-// wholeNumber reads an integer. 10, 10.0 and 1e1 are equal: some languages write large numbers in these ways,
-// with 53 bits of precision as usual in JSON.
-func wholeNumber(text string) (int64, bool) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n, true
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
+// boolean is a field that is true or false.
+func boolean(name string) Fields { return want(name, "tf", readBool, "true or false") }
+
+// choice is a field with one of the given texts.
+func choice(name string, texts ...string) Fields {
+	return want(name, `"`, func(text string) (any, bool) { return text, slices.Contains(texts, text) }, "%s", strings.Join(texts, ", "))
+}
+
+// line is a plain text field that may be empty.
+func line(name string) Fields {
+	return want(name, `"`, func(text string) (any, bool) { return text, true }, "a text")
 }
 
 // ignored are fields that are allowed but have no effect.
 func ignored(names ...string) Fields {
 	all := Fields{}
 	for _, name := range names {
-		all[name] = Field{read: func(pointer, json.RawMessage) (any, error) { return nil, nil }}
+		all[name] = Field{read: func(d *jsontext.Decoder) (any, error) { return nil, d.SkipValue() }}
 	}
 	return all
 }
 
-// boolean is a field that is true or false.
-func boolean(name string) Fields {
-	return want(name, func(raw json.RawMessage) (any, bool) {
-		text := string(raw)
-		return text == "true", text == "true" || text == "false"
-	}, "true or false")
-}
-
-// choice is a field with one of the given texts.
-func choice(name string, texts ...string) Fields {
-	return want(name, func(raw json.RawMessage) (any, bool) {
-		text, _ := readText("", raw)
-		return text, slices.Contains(texts, text)
-	}, "%s", strings.Join(texts, ", "))
-}
-
 // list is a field with 1 to maxBatch objects, read as []values.
 func list(name string, of Fields) Fields {
-	return Fields{name: {Elements: of, read: func(at pointer, raw json.RawMessage) (any, error) {
-		return each(at, raw, maxBatch, func(at pointer, raw json.RawMessage) (values, error) { return decodeObject(at, raw, of) })
+	return Fields{name: {Elements: of, read: func(d *jsontext.Decoder) (any, error) {
+		return each(d, maxBatch, func(d *jsontext.Decoder) (values, error) { return readObject(d, of) })
 	}}}
 }
 
 // headers is a field for a job's headers, read as a map[string]string.
-var headers = Fields{"headers": {read: func(at pointer, raw json.RawMessage) (any, error) {
+var headers = Fields{"headers": {read: func(d *jsontext.Decoder) (any, error) {
 	all := map[string]string{}
-	err := members(at, raw, func(name string, at pointer, raw json.RawMessage) (err error) {
-		all[name], err = readText(at, raw)
+	err := readMembers(d, func(name string) (err error) {
+		all[name], err = readText(d)
 		return err
 	})
 	if _, wrong := store.HeadersText(all); err == nil && wrong != "" {
-		err = at.problem("%s", wrong)
+		err = invalid.problem("%s", wrong)
 	}
 	return all, err
 }}}
 
-// each reads an array of 1 to most elements.
-func each[T any](at pointer, raw json.RawMessage, most int, read func(pointer, json.RawMessage) (T, error)) ([]T, error) {
-	var elements []json.RawMessage
-	if json.Unmarshal(raw, &elements) != nil || len(elements) == 0 || len(elements) > most {
-		return nil, at.problem("want an array of 1 to %d", most)
+// text is a field for a string of 1 to most bytes (0: no maximum), or its base64 form.
+func text(name string, most int) Fields {
+	return twins(name, most, func(d *jsontext.Decoder, one reader[string]) (any, error) { return one(d) })
+}
+
+// texts is a field for a []string of 1 to count different ones, or their base64 form.
+func texts(name string, count, most int) Fields {
+	return twins(name, most, func(d *jsontext.Decoder, one reader[string]) (any, error) {
+		seen := map[string]bool{}
+		return each(d, count, func(d *jsontext.Decoder) (string, error) {
+			value, err := one(d)
+			if err == nil && seen[value] {
+				err = invalid.problem("it is given twice")
+			}
+			seen[value] = true
+			return value, err
+		})
+	})
+}
+
+// twins are a field and its base64 form; only one of the two may be given. one reads a string of 1 to most bytes.
+func twins(name string, most int, read func(d *jsontext.Decoder, one reader[string]) (any, error)) Fields {
+	of := func(form reader[string]) Field {
+		one := func(d *jsontext.Decoder) (string, error) {
+			value, err := form(d)
+			switch {
+			case err != nil:
+			case value == "":
+				err = invalid.problem("it is empty")
+			case most > 0 && len(value) > most:
+				err = invalid.problem("it has %d bytes: want at most %d", len(value), most)
+			}
+			return value, err
+		}
+		return Field{text: name, read: func(d *jsontext.Decoder) (any, error) { return read(d, one) }}
 	}
-	all := make([]T, len(elements))
-	for i, element := range elements {
-		var err error
-		if all[i], err = read(at.at(i), element); err != nil {
+	return Fields{name: of(readText), name + "_base64": of(readBase64)}
+}
+
+func readText(d *jsontext.Decoder) (string, error) {
+	text, is := next(d, `"`)
+	if !is {
+		return "", invalid.problem("want a text")
+	}
+	return text, nil
+}
+
+func readBase64(d *jsontext.Decoder) (string, error) {
+	text, err := readText(d)
+	if err != nil {
+		return "", err
+	}
+	value, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || strings.ContainsAny(text, "\r\n") {
+		return "", invalid.problem("want base64, with + and / and padded with =")
+	}
+	return string(value), nil
+}
+
+// each reads an array of 1 to most elements.
+func each[T any](d *jsontext.Decoder, most int, read reader[T]) (all []T, err error) {
+	_, is := next(d, "[")
+	at := d.StackPointer()
+	for is && d.PeekKind() != ']' && len(all) <= most {
+		one, err := read(d)
+		if err != nil {
 			return nil, err
 		}
+		all = append(all, one)
 	}
+	if len(all) == 0 || len(all) > most {
+		return nil, invalid.field(at, "want an array of 1 to %d", most)
+	}
+	d.ReadToken()
 	return all, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/pushrule"
 	"github.com/mix-basic/delayer/internal/view"
@@ -23,14 +24,14 @@ var policies = map[string]client.PushOption{
 }
 
 // newJobOf converts a new job for the client, unless its fields contradict each other.
-func newJobOf(job values, at pointer) (client.Delayed, error) {
+func newJobOf(job values, at jsontext.Pointer) (client.Delayed, error) {
 	has := func(part string) bool { return part == "follow" && job["if_exists"] == "follow" || job.has(part) }
 	name := func(part string) string { return part }
 	if part, why := pushrule.Check(has, name); part != "" {
 		if part == "follow" {
 			part = "if_exists"
 		}
-		return client.Delayed{}, at.member(part).problem("%s", why)
+		return client.Delayed{}, invalid.field(at.AppendToken(part), "%s", why)
 	}
 	d := client.Delayed{
 		Message: client.Message{ID: get[string](job, "id"), Topic: get[string](job, "topic"), Body: get[string](job, "body"), Headers: get[map[string]string](job, "headers")},
@@ -39,7 +40,7 @@ func newJobOf(job values, at pointer) (client.Delayed, error) {
 	}
 	if job.has("debounce") {
 		if why := pushrule.Debounce(get[time.Duration](job, "debounce"), d.Delay); why != "" {
-			return client.Delayed{}, at.member("debounce").problem("%s", why)
+			return client.Delayed{}, invalid.field(at.AppendToken("debounce"), "%s", why)
 		}
 	}
 	option := func(name string, o client.PushOption) {
@@ -68,7 +69,7 @@ func ReadJob(raw []byte) (client.Delayed, error) {
 		read, err = newJobOf(job, "")
 	}
 	if wrong := (*problem)(nil); errors.As(err, &wrong) {
-		err = errors.New(strings.TrimPrefix(strings.TrimPrefix(wrong.Field, "/")+": "+wrong.Detail, ": "))
+		err = errors.New(strings.TrimPrefix(strings.TrimPrefix(string(wrong.Field), "/")+": "+wrong.Detail, ": "))
 	}
 	return read, err
 }

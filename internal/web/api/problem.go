@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
@@ -76,11 +77,11 @@ func (k *kind) closing() *kind { k.closes = true; return k }
 type problem struct {
 	*kind
 	Detail    string
-	Field     string // JSON pointer to the wrong value in the body, if any
-	Parameter string // name of the wrong path, query or header parameter
-	allow     string // value of the Allow header
-	replicas  *int   // number of replicas that have the job, if known
-	id        string // ID of the stored job, or the ID that is taken
+	Field     jsontext.Pointer // to the wrong value in the body, if any
+	Parameter string           // name of the wrong path, query or header parameter
+	allow     string           // value of the Allow header
+	replicas  *int             // number of replicas that have the job, if known
+	id        string           // ID of the stored job, or the ID that is taken
 }
 
 func (k *kind) problem(detail string, args ...any) *problem {
@@ -88,9 +89,9 @@ func (k *kind) problem(detail string, args ...any) *problem {
 }
 
 // field returns a problem with a value in the body.
-func (k *kind) field(pointer, detail string, args ...any) *problem {
+func (k *kind) field(at jsontext.Pointer, detail string, args ...any) *problem {
 	p := k.problem(detail, args...)
-	p.Field = pointer
+	p.Field = at
 	return p
 }
 
@@ -111,7 +112,7 @@ func (p *problem) Error() string { return p.title + ": " + p.Detail }
 func (p *problem) json() object {
 	o := view.Of("type", p.uri(), "title", p.title, "status", p.status)
 	o.TextIfAny("detail", p.Detail)
-	o.TextIfAny("field", p.Field)
+	o.TextIfAny("field", string(p.Field))
 	o.TextIfAny("parameter", p.Parameter)
 	o.TextIfAny("id", p.id)
 	if p.replicas != nil {

@@ -43,10 +43,10 @@ local function not_permitted(command, ...)
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. table.concat({command, (...)}, ' on ')) end
 end
 local pauses = prefix .. 'paused'
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
-local paused_waiters = prefix .. 'paused_waiting:'
+local paused_waiters = prefix .. 'paused_waiters:'
 local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
@@ -131,7 +131,7 @@ local now = now_us % 1000 == 0 and begun or begun + 1
 local limits = prefix .. 'limits'
 local once = prefix .. 'once'
 local buckets = prefix .. 'job_bucket:'
-local KEY_KINDS = {bucket = {'hash', 'job_bucket:'}, ready = {'list', 'ready_queue:'}, waiting = {'zset', 'waiting:'}, slots = {'zset', 'slots:'}, throttled = {'zset', 'held_back:'}, letter = {'hash', 'dead_letter:'}, dead = {'zset', 'dead_letters:'}, once = {'hash', 'once_content:'}, parked = {'list', 'paused_queue:'}, paused_waiting = {'zset', 'paused_waiting:'}, group = {'hash', 'group:'}, text = {'string', 'group_text:'}, client = {'list', 'client:'}, zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}
+local KEY_KINDS = {bucket = {'hash', 'job_bucket:'}, ready = {'list', 'ready_queue:'}, waiters = {'zset', 'waiters:'}, slots = {'zset', 'slots:'}, throttled_waiters = {'zset', 'throttled_waiters:'}, letter = {'hash', 'dead_letter:'}, dead = {'zset', 'dead_letters:'}, once = {'hash', 'once_content:'}, parked = {'list', 'paused_queue:'}, paused_waiters = {'zset', 'paused_waiters:'}, group = {'hash', 'group:'}, text = {'string', 'group_text:'}, client = {'list', 'client:'}, zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}
 local IN_CLUSTER = false
 local function elsewhere(key)
   local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
@@ -226,7 +226,7 @@ end
 local checks = { -- by kind; of the others only the type is checked
   bucket = check_bucket, letter = check_letter, ready = check_queue, parked = check_parked, slots = check_slots,
   once = check_once, group = check_group, text = check_lasting, client = check_lasting,
-  paused_waiting = check_paused_waiters,
+  paused_waiters = check_paused_waiters,
 }
 
 -- The problem with a key and its repair, or an error reply if it can't be read.
@@ -234,7 +234,7 @@ local function check(kind, name, key)
   local found = redis.pcall('TYPE', key)
   if found.err then return found end
   if found.ok == 'none' then return nil end
-  if kind == 'waiting' and found.ok == 'hash' then
+  if kind == 'waiters' and found.ok == 'hash' then
     if not is_paused(name) then return 'parked_without_pause', function() return end_pause(name) end end
     return nil
   end

@@ -73,7 +73,7 @@ local LOST_DROP = 'drop'
 local once = prefix .. 'once'
 local MOST_DEAD, DEAD_COST = 100, 10
 local waking_left = MOST_DEAD * DEAD_COST
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   while waking_left > 0 do

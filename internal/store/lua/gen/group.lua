@@ -97,7 +97,7 @@ local function announce(score, wait)
 end
 local MOST_DEAD, DEAD_COST = 100, 10
 local waking_left = MOST_DEAD * DEAD_COST
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   while waking_left > 0 do

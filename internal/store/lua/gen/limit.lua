@@ -30,12 +30,12 @@ local function parse_limit(topic, text)
   return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
 end
 local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
-local throttled = prefix .. 'held_back:'
-local waiters = prefix .. 'waiting:'
-local paused_waiters = prefix .. 'paused_waiting:'
+local throttled_waiters = prefix .. 'throttled_waiters:'
+local waiters = prefix .. 'waiters:'
+local paused_waiters = prefix .. 'paused_waiters:'
 local WAITING_FOR = 3600000
 local function end_throttling(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+  local all, waiting = redis.pcall('ZPOPMIN', throttled_waiters .. topic, 1000), waiters .. topic
   if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
   for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
   if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -91,13 +91,13 @@ local function register_use(topic, seconds, due)
 end
 local now_s = now_us / 1000000
 local function wake_throttled(topic)
-  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+  if redis.pcall('EXISTS', throttled_waiters .. topic, waiters .. topic) == 0 then return nil end
   local jobs = redis.pcall('LLEN', queues .. topic)
   if jobs == 0 then
     end_throttling(topic)
   end
   while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
-    local first = redis.pcall('ZPOPMIN', throttled .. topic)
+    local first = redis.pcall('ZPOPMIN', throttled_waiters .. topic)
     if not first[1] then
       return wake(topic, jobs)
     end

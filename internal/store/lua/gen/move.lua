@@ -40,17 +40,17 @@ local function count_reserved(by_topic, ids)
       redis.pcall('HDEL', reserved_counts, topic)
     elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
-      local throttled = prefix .. 'held_back:'
-      local waiters = prefix .. 'waiting:'
+      local throttled_waiters = prefix .. 'throttled_waiters:'
+      local waiters = prefix .. 'waiters:'
       local wake_channels = prefix .. 'wake:'
       local function wake_throttled(topic)
-        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+        if redis.pcall('EXISTS', throttled_waiters .. topic, waiters .. topic) == 0 then return nil end
         local jobs = redis.pcall('LLEN', queues .. topic)
         if jobs == 0 then
-          local paused_waiters = prefix .. 'paused_waiting:'
+          local paused_waiters = prefix .. 'paused_waiters:'
           local WAITING_FOR = 3600000
           local function end_throttling(topic)
-            local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+            local all, waiting = redis.pcall('ZPOPMIN', throttled_waiters .. topic, 1000), waiters .. topic
             if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
             for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
             if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -58,7 +58,7 @@ local function count_reserved(by_topic, ids)
           end_throttling(topic)
         end
         while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
-          local first = redis.pcall('ZPOPMIN', throttled .. topic)
+          local first = redis.pcall('ZPOPMIN', throttled_waiters .. topic)
           if not first[1] then
             local function wake(topic, jobs, made_ready)
               while waking_left > 0 do
@@ -110,7 +110,7 @@ local function register_use(topic, seconds, due)
   redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   while waking_left > 0 do

@@ -2,7 +2,7 @@
 local registered_at
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local WAITING_FOR = 3600000
 local function add_waiter(topic, waiter, waited, among)
   if not registered_at then
@@ -13,7 +13,7 @@ local function add_waiter(topic, waiter, waited, among)
   local since, set = string.format('%.0f', registered_at - waited), (among or waiters) .. topic
   local added = redis.pcall('ZADD', set, 'NX', since, waiter)
   if type(added) == 'table' then
-    local paused_waiters = prefix .. 'paused_waiting:'
+    local paused_waiters = prefix .. 'paused_waiters:'
     local pauses = prefix .. 'paused'
     local function is_parked(topic, reply)
       return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]

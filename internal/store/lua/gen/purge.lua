@@ -119,7 +119,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
     local queues = prefix .. 'ready_queue:'
-    local waiters = prefix .. 'waiting:'
+    local waiters = prefix .. 'waiters:'
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
       while waking_left > 0 do
@@ -160,7 +160,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
 end
 local claim_tells = false
 local STEP = 50
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, registered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
@@ -242,7 +242,7 @@ local function take_all(read, wants, claim, limit_at, gate)
         local since, set = string.format('%.0f', registered_at - waited), (among or waiters) .. topic
         local added = redis.pcall('ZADD', set, 'NX', since, waiter)
         if type(added) == 'table' then
-          local paused_waiters = prefix .. 'paused_waiting:'
+          local paused_waiters = prefix .. 'paused_waiters:'
           local pauses = prefix .. 'paused'
           local function is_parked(topic, reply)
             return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]

@@ -94,7 +94,7 @@ end
 local queues = prefix .. 'ready_queue:'
 local MOST_DEAD, DEAD_COST = 100, 10
 local waking_left = MOST_DEAD * DEAD_COST
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   while waking_left > 0 do
@@ -197,15 +197,15 @@ local function count_reserved(by_topic, ids)
       redis.pcall('HDEL', reserved_counts, topic)
     elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
-      local throttled = prefix .. 'held_back:'
+      local throttled_waiters = prefix .. 'throttled_waiters:'
       local function wake_throttled(topic)
-        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+        if redis.pcall('EXISTS', throttled_waiters .. topic, waiters .. topic) == 0 then return nil end
         local jobs = redis.pcall('LLEN', queues .. topic)
         if jobs == 0 then
-          local paused_waiters = prefix .. 'paused_waiting:'
+          local paused_waiters = prefix .. 'paused_waiters:'
           local WAITING_FOR = 3600000
           local function end_throttling(topic)
-            local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+            local all, waiting = redis.pcall('ZPOPMIN', throttled_waiters .. topic, 1000), waiters .. topic
             if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
             for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
             if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -213,7 +213,7 @@ local function count_reserved(by_topic, ids)
           end_throttling(topic)
         end
         while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
-          local first = redis.pcall('ZPOPMIN', throttled .. topic)
+          local first = redis.pcall('ZPOPMIN', throttled_waiters .. topic)
           if not first[1] then
             return wake(topic, jobs)
           end

@@ -144,7 +144,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
     local queues = prefix .. 'ready_queue:'
-    local waiters = prefix .. 'waiting:'
+    local waiters = prefix .. 'waiters:'
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
       while waking_left > 0 do
@@ -186,7 +186,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
 end
 local claim_tells = false
 local STEP = 50
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, registered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
@@ -269,7 +269,7 @@ local function take_all(read, wants, claim, limit_at, gate)
         local since, set = string.format('%.0f', registered_at - waited), (among or waiters) .. topic
         local added = redis.pcall('ZADD', set, 'NX', since, waiter)
         if type(added) == 'table' then
-          local paused_waiters = prefix .. 'paused_waiting:'
+          local paused_waiters = prefix .. 'paused_waiters:'
           local pauses = prefix .. 'paused'
           local function is_parked(topic, reply)
             return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
@@ -547,7 +547,7 @@ local function gate(topic, n, taken)
   end
   local MADE_UP_FOR = 250000
   local slots = prefix .. 'slots:'
-  local throttled = prefix .. 'held_back:'
+  local throttled_waiters = prefix .. 'throttled_waiters:'
   local APART, LONGEST = 5000, 5000000
   local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
     local text = string.format('%d %.17g %d %.0f %.0f ', concurrency, interval, burst, next, appointed) .. whole
@@ -557,13 +557,13 @@ local function gate(topic, n, taken)
   local queues = prefix .. 'ready_queue:'
   local wake_channels = prefix .. 'wake:'
   local function wake_throttled(topic)
-    if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+    if redis.pcall('EXISTS', throttled_waiters .. topic, waiters .. topic) == 0 then return nil end
     local jobs = redis.pcall('LLEN', queues .. topic)
     if jobs == 0 then
-      local paused_waiters = prefix .. 'paused_waiting:'
+      local paused_waiters = prefix .. 'paused_waiters:'
       local WAITING_FOR = 3600000
       local function end_throttling(topic)
-        local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+        local all, waiting = redis.pcall('ZPOPMIN', throttled_waiters .. topic, 1000), waiters .. topic
         if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
         for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
         if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -571,7 +571,7 @@ local function gate(topic, n, taken)
       end_throttling(topic)
     end
     while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
-      local first = redis.pcall('ZPOPMIN', throttled .. topic)
+      local first = redis.pcall('ZPOPMIN', throttled_waiters .. topic)
       if not first[1] then
         local function wake(topic, jobs, made_ready)
           while waking_left > 0 do
@@ -679,7 +679,7 @@ local function gate(topic, n, taken)
     local function close(taken)
       local poll_in, among
       if most < n and taken >= most then poll_in = free <= most and -1 or 0 end
-      if poll_in == -1 then among = throttled end
+      if poll_in == -1 then among = throttled_waiters end
       if interval > 0 and (taken > 0 or poll_in == 0) then
         next = since + taken * interval
         local at = math.max(next, now_us)
@@ -689,7 +689,7 @@ local function gate(topic, n, taken)
         end
         if poll_in == 0 then
           poll_in = math.max(math.ceil((at - now_us) / 1000), 1)
-          if next - now_us > LONGEST then among = throttled end
+          if next - now_us > LONGEST then among = throttled_waiters end
         end
         write_limit(topic, concurrency, interval, burst, next, appointed, whole)
       end

@@ -13,10 +13,10 @@ local function not_permitted(command, ...)
 end
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
-local paused_waiters = prefix .. 'paused_waiting:'
+local paused_waiters = prefix .. 'paused_waiters:'
 local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)

@@ -75,7 +75,7 @@ local function open_limit(topic, n, waits)
   local function close(taken)
     local poll_in, among
     if most < n and taken >= most then poll_in = free <= most and -1 or 0 end
-    if poll_in == -1 then among = throttled end
+    if poll_in == -1 then among = throttled_waiters end
     if interval > 0 and (taken > 0 or poll_in == 0) then
       next = since + taken * interval
       local at = math.max(next, now_us)
@@ -85,7 +85,7 @@ local function open_limit(topic, n, waits)
       end
       if poll_in == 0 then
         poll_in = math.max(math.ceil((at - now_us) / 1000), 1)
-        if next - now_us > LONGEST then among = throttled end
+        if next - now_us > LONGEST then among = throttled_waiters end
       end
       write_limit(topic, concurrency, interval, burst, next, appointed, whole)
     end

@@ -1,5 +1,5 @@
 -- Paused topics. Their ready jobs are parked in paused_queue:<topic>, so that no client finds any in the ready queue, even one that does not
--- know pauses. Their waiters are in paused_waiting:<topic>.
+-- know pauses. Their waiters are in paused_waiters:<topic>.
 -- include: guard queue
 
 -- Whether the topic is paused, by Redis's reply to a command on its waiters: during a pause their key is a hash. See Encodings in
