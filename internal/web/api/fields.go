@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -80,13 +81,20 @@ func want(name string, parse func(raw json.RawMessage) (value any, ok bool), wan
 	}}}
 }
 
-// timestamp is a field for a time.Time up to client.MaxDelay from now.
+// timestamp is a field for a time.Time.
 func timestamp(name string) Fields {
 	return want(name, func(raw json.RawMessage) (any, bool) {
 		text, _ := readText("", raw)
-		t, err := time.Parse(time.RFC3339, text)
-		return t, err == nil && !t.IsZero() && time.Until(t) <= client.MaxDelay
-	}, `a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, duration.Bound(client.MaxDelay))
+		return readTime(text)
+	}, "%s", times)
+}
+
+// times describes the accepted times.
+var times = fmt.Sprintf(`a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, duration.Bound(client.MaxDelay))
+
+func readTime(text string) (any, bool) {
+	t, err := time.Parse(time.RFC3339, text)
+	return t, err == nil && !t.IsZero() && time.Until(t) <= client.MaxDelay
 }
 
 // integer is a field for an int64 from least to most.
