@@ -126,9 +126,8 @@ type span struct {
 }
 
 var (
-	maxLease           = span{client.MaxLease, "24h"}
-	maxTime            = span{client.MaxDelay, "100 years"}
-	maxReplicasTimeout = span{client.MaxReplicasTimeout, "10s"}
+	maxLease = span{client.MaxLease, "24h"}
+	maxTime  = span{client.MaxDelay, "100 years"}
 )
 
 // duration defines a flag with a positive duration.
