@@ -182,6 +182,10 @@ func TestOneOfTwoPartitionsIsBroken(t *testing.T) {
 		{0, "not complete: partition 1: WRONGTYPE", []string{"stats"}},
 		{0, `"broken_partitions":[1]`, []string{"stats", "--json"}},
 		{0, "not complete: partition 1: WRONGTYPE", []string{"forecast"}},
+		{0, "not complete: partitions that can't be read: [1]", []string{"forecast", "--url", url}},
+		{0, "not complete: partitions that can't be read: [1]", []string{"topics", "--url", url}},
+		{0, `"broken_partitions":[1]`, []string{"forecast", "--json", "--url", url}},
+		{0, `"broken_partitions":[1]`, []string{"topics", "--json"}},
 		{2, "DELAYER CRITICAL - partition 1: WRONGTYPE", []string{"check", "--critical", "servers=0"}},
 		{1, "unreadable: partition 1: WRONGTYPE", []string{"doctor"}},
 	} {

@@ -49,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 	expect(`; not printed: paused t`, "pause", "t")
 	expect("", "topics", "--paused", "--json")
 	expect(`; not printed: {"was_paused":true}`, "resume", "t")
-	expect(`; not printed: {"topic":"t","concurrency":1}`, "limit", "t", "--concurrency", "1")
+	expect(`; not printed: {"topic":"t","concurrency":1,"slots_taken":0,"throttled":0}`, "limit", "t", "--concurrency", "1")
 	expect("", "limit", "t")
 	expect(`; not printed: {"topic":"t"}`, "limit", "t", "--none")
 	expect(`; not printed: {"name_base64":"YfI=","next":"2100-01-01T00:00:00Z"}`, "schedule", "add", "a\xf2", "@every 8h", "t", "b")

@@ -50,7 +50,7 @@ func TestThrottledTopicIsSaid(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		s.expect(0, id+"\n", "", "push", "mail", "0", "body", "--id", id)
 	}
-	s.expect(0, "mail: concurrency 2, rate 3.6/h\n", "", "limit", "mail", "--concurrency", "2", "--rate", "0.001/s")
+	s.expect(0, "mail: concurrency 2, rate 3.6/h; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "2", "--rate", "0.001/s")
 	s.expect(0, "body\n", "", "pop", "mail")
 	const reached = `its limit has been reached \(slots taken 0, throttled 1, throttled until [^)]*\)`
 	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+reached+"\n")

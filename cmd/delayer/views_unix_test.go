@@ -80,7 +80,7 @@ func operate(s shell, _ string) {
 	}
 	s.says(0, "push mail 1h later --id {m}3 --max-attempts 3 --ttr 40s", "{m}3\n")
 	s.says(0, "push order 58s '{\"a\":1}' --id o1", "o1\n")
-	s.says(0, "limit mail --concurrency 1 --tag m", "mail: concurrency 1, tag m\n")
+	s.says(0, "limit mail --concurrency 1 --tag m", "mail: concurrency 1, tag m; slots taken 0, throttled 0\n")
 	s.says(0, "pause order --note 'moving'", "paused order\n")
 
 	s.says(0, "topics", `

@@ -83,6 +83,8 @@ type v1 struct {
 	url   string  // of the daemon; empty: this process
 	token string  // empty: none
 	wrong []error // in this process: what the answer does not say, for clients of an API must not see Redis's words
+	// broken are the partitions that the last answer leaves out; nil: none.
+	broken any
 }
 
 // inProcess returns a v1 without a daemon.
@@ -166,7 +168,7 @@ func (c *call) ask(ctx context.Context, r request) (view.Object, error) {
 	if c.v1.token != "" {
 		sent.Header.Set("Authorization", "Bearer "+c.v1.token)
 	}
-	c.v1.wrong = nil
+	c.v1.wrong, c.v1.broken = nil, nil
 	answer, err := c.v1.Do(sent)
 	if err != nil {
 		return nil, c.noAnswer(ctx, err)
@@ -185,6 +187,7 @@ func (c *call) ask(ctx context.Context, r request) (view.Object, error) {
 	if answer.StatusCode >= http.StatusBadRequest {
 		return nil, c.refused(o, r.body)
 	}
+	c.v1.broken = o.Get("broken_partitions")
 	return o, nil
 }
 
@@ -223,13 +226,13 @@ func (c *call) noAnswer(ctx context.Context, err error) error {
 	return exit.With(exit.Redis, fmt.Errorf("no answer from %s: %w", c.v1.url, err))
 }
 
-// notes says which parts of an answer are missing, and why.
-func (c *call) notes(o view.Object) (notes []string) {
+// notes says which parts of the last answer are missing, and why.
+func (c *call) notes() (notes []string) {
 	for _, err := range c.v1.wrong {
 		notes = append(notes, "not complete: "+printable(err.Error(), ""))
 	}
-	if broken := o.Get("broken_partitions"); broken != nil && notes == nil {
-		notes = append(notes, fmt.Sprintf("not complete: partitions that can't be read: %v", broken))
+	if c.v1.broken != nil && notes == nil {
+		notes = append(notes, fmt.Sprintf("not complete: partitions that can't be read: %v", c.v1.broken))
 	}
 	return notes
 }

@@ -28,8 +28,15 @@ func listing(path, name string, columns ...string) func(*flagSet) action {
 
 // listed returns a reply with the list of an answer.
 func (c *call) listed(o view.Object, name string, columns ...string) reply {
-	r := rowsOf(name, objects(o, name), columns...)
-	r.rows.notes = c.notes(o)
+	return c.noted(rowsOf(name, objects(o, name), columns...))
+}
+
+// noted adds to a list which parts of it are missing.
+func (c *call) noted(r reply) reply {
+	r.rows.notes = c.notes()
+	if c.v1.broken != nil {
+		r.rows.more.Put("broken_partitions", c.v1.broken)
+	}
 	return r
 }
 
@@ -147,9 +154,7 @@ func beginTopics(f *flagSet) action {
 		if limited {
 			columns = append([]string{"topic", "limit"}, limitColumns...)
 		}
-		r := rowsOf("topics", o.of(list), columns...)
-		r.rows.notes = c.notes(nil)
-		return r, nil
+		return c.noted(rowsOf("topics", o.of(list), columns...)), nil
 	}
 }
 
@@ -239,7 +244,7 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 		text = inLines(all, "topics_counted", "at_least", "broken_partitions", "servers", "redis", "nodes", "counts") + "\n"
 	}
 	text += (&table{columns: statColumns}).text(topics)
-	notes := c.notes(all)
+	notes := c.notes()
 	if all.Get("at_least") == true {
 		notes = append(notes, fmt.Sprintf("%v topics are known; these are the %v used last", all.Get("topics"), all.Get("topics_counted")))
 	}

@@ -136,7 +136,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/redisconn.askEvery", "100ms", []string{limits, "at most ten times a second"}},
 		{"internal/redisconn.askWithin", "1s", []string{configuration, "the timeouts (up to 1 s) apply to them, too", configurationZh, "各超时（最长 1 秒）"}},
 		{"internal/redisconn.watchEvery", "1s", []string{limits, "Sentinel is asked for the master | once a second", operating, "A failover is noticed within a second", operatingZh, "故障转移会在一秒内被发现"}},
-		{"server.takeOverAfter", "50ms", []string{limits, "50 ms after a job is due, 75 ms", operating, "the other does its work 50 ms later", operatingZh, "50 毫秒后接替"}},
+		{"server.takeOverAfter", "50ms", []string{limits, "server that stalls | 50 ms after a job is due", operating, "the other does its work 50 ms later", operatingZh, "50 毫秒后接替"}},
 		{"server.polledSleep", "1s", []string{limits, "each second, or `timer_interval`"}},
 		{"server.lastTurn", "10", []string{limits, "a tenth of them each second, or one if there are fewer than ten", wire, "it polls a tenth in each of these seconds"}},
 		{"server.silence", "5s", []string{limits, "a server's after 5 s"}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // alive subscribes the waiters to their wake channels.
@@ -676,5 +677,26 @@ func TestDeadWaitersOfManyTopics(t *testing.T) {
 	check(t, b.pushAll(t, jobs[:2]...))
 	if parked := len(b.state(t).Paused["a"]) + len(b.state(t).Paused["b"]); parked != 1000 {
 		t.Errorf("%d jobs are parked in one call", parked)
+	}
+}
+
+// Overdue is for how long the job that is most overdue has been due. Pools that can't be read count as empty.
+func TestOverdue(t *testing.T) {
+	f := redistest.Start(t)
+	p := partitions(f.Pool(), 4)
+	pool := func(i int) string { return p[i].Keys().JobPool() }
+	f.Do("SET", pool(0), "text")
+	f.Do("ZADD", pool(1), "+inf", "never")
+	if late := Overdue(t.Context(), p); late != 0 {
+		t.Errorf("nothing is due: %v", late)
+	}
+	f.Do("ZADD", pool(2), f.Clock()-100, "a", "+inf", "b")
+	f.Do("ZADD", pool(3), f.Clock()-10, "")
+	if late := Overdue(t.Context(), p); late < 100*time.Second || late > 100*time.Second+redistest.HangBound {
+		t.Errorf("overdue for %v, want 100 s", late)
+	}
+	f.Do("ZADD", pool(3), "-inf", "ever")
+	if late := Overdue(t.Context(), p); late < 50*365*24*time.Hour {
+		t.Errorf("overdue for %v, want since 1970", late)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/health"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 )
@@ -27,6 +28,9 @@ func (c *call) stats() (any, error) {
 	}
 	o := view.Stats(v.Counts, v.Nodes, v.Servers, v.ServersErr)
 	throttled, paused := 0, 0
+	if v.PausesErr != nil {
+		paused = inspect.Unknown
+	}
 	topics := make([]object, len(v.Topics))
 	for i, t := range v.Topics {
 		throttled += max(t.Throttled, 0)
@@ -152,16 +156,13 @@ func readSpans(text string) (value any, ok bool) {
 func (c *call) forecast() (any, error) {
 	found, err := c.inspector.Forecast(c.context(), get[[]time.Duration](c.query, "spans"))
 	c.partly(found.Broken)
-	return view.Of("spans", view.Spans(found.Spans)), err
+	return append(view.Of("spans", view.Spans(found.Spans)), view.Broken(found.BrokenPartitions)...), err
 }
 
 // The parameters of load.
 var (
-	ofTopic = Parameter{
-		Name: "topic", want: fmt.Sprintf("a topic, of up to %d bytes", maxTopic),
-		read: func(text string) (any, bool) { return text, text != "" && len(text) <= maxTopic },
-	}
-	within = Parameter{
+	ofTopic = sized("topic", maxTopic, "a topic")
+	within  = Parameter{
 		Name: "within", missing: time.Minute, want: durations + ", above 0",
 		read: func(text string) (any, bool) {
 			d, err := duration.Parse(text)
