@@ -16,41 +16,10 @@ type stages struct {
 func benchCPU(ctx context.Context, r *Run) Section {
 	jobs := r.cpuJobs
 	due := time.Now().Add(time.Hour).Truncate(time.Second)
-	conn := r.Redis.Pool.Get()
-	defer conn.Close()
 	ours := r.openClient()
 	defer ours.Close()
 
-	each := func(goroutines int, f func(conn redis.Conn, i int) error) func() {
-		return func() {
-			crowd(goroutines, jobs, func(i int) error {
-				conn := r.Redis.Pool.Get()
-				defer conn.Close()
-				return f(conn, i)
-			})
-		}
-	}
-	floorMove := func() { r.floorMoves(jobs, 1000, true) }
-	push := func(conn redis.Conn, i int) error { return floorPushJobs(conn, i, 1, due) }
-	take := func(conn redis.Conn, _ int) error { return floorTakeOne(conn) }
-	var contenders []contender
-	for _, s := range []stages{
-		{"floor: raw scripts, 1 goroutine", each(1, push), floorMove, each(1, take)},
-		{"floor: raw scripts, 32 goroutines", each(32, push), floorMove, each(32, take)},
-		{
-			"floor: raw scripts, 1,000 jobs per call",
-			func() { inChunks(jobs, func(from, n int) { check(floorPushJobs(conn, from, n, due)) }) }, floorMove,
-			func() { inChunks(jobs, func(_, n int) { must(floorTake(conn, n)) }) },
-		},
-		{
-			ofOriginals,
-			each(32, func(conn redis.Conn, i int) error { return originalPush(conn, id(int64(i)), body(int64(i)), due) }),
-			func() { r.floorMoves(jobs, 1000, false) },
-			each(32, func(conn redis.Conn, _ int) error { return originalPop(conn) }),
-		},
-	} {
-		contenders = append(contenders, contender{name: s.name, run: func() []float64 { return r.cpuOfStages(s) }})
-	}
+	contenders := r.cpuOfScripts(due)
 	for i, name := range []string{"Delayer, 1 goroutine", "Delayer, 32 goroutines", "Delayer, PushBatch and PopBatch of 1,000"} {
 		contenders = append(contenders, contender{name: name, run: func() []float64 {
 			l := &life{at: r.onOne(1), client: ours, way: ways[i], jobs: jobs, due: due}
@@ -77,6 +46,48 @@ func benchCPU(ctx context.Context, r *Run) Section {
 			Rows:    rows,
 		}},
 	}
+}
+
+// cpuOfScripts returns the contenders without a client: the raw scripts of Delayer, and those of the original.
+func (r *Run) cpuOfScripts(due time.Time) (contenders []contender) {
+	jobs := r.cpuJobs
+	each := func(goroutines int, f func(conn redis.Conn, i int) error) func() {
+		return func() {
+			crowd(goroutines, jobs, func(i int) error {
+				conn := r.Redis.Pool.Get()
+				defer conn.Close()
+				return f(conn, i)
+			})
+		}
+	}
+	chunks := func(f func(conn redis.Conn, from, n int)) func() {
+		return func() {
+			conn := r.Redis.Pool.Get()
+			defer conn.Close()
+			inChunks(jobs, func(from, n int) { f(conn, from, n) })
+		}
+	}
+	floorMove := func() { r.floorMoves(jobs, 1000, true) }
+	push := func(conn redis.Conn, i int) error { return floorPushJobs(conn, i, 1, due) }
+	take := func(conn redis.Conn, _ int) error { return floorTakeOne(conn) }
+	for _, s := range []stages{
+		{"floor: raw scripts, 1 goroutine", each(1, push), floorMove, each(1, take)},
+		{"floor: raw scripts, 32 goroutines", each(32, push), floorMove, each(32, take)},
+		{
+			"floor: raw scripts, 1,000 jobs per call",
+			chunks(func(conn redis.Conn, from, n int) { check(floorPushJobs(conn, from, n, due)) }), floorMove,
+			chunks(func(conn redis.Conn, _, n int) { must(floorTake(conn, n)) }),
+		},
+		{
+			ofOriginals,
+			each(32, func(conn redis.Conn, i int) error { return originalPush(conn, id(int64(i)), body(int64(i)), due) }),
+			func() { r.floorMoves(jobs, 1000, false) },
+			each(32, func(conn redis.Conn, _ int) error { return originalPop(conn) }),
+		},
+	} {
+		contenders = append(contenders, contender{name: s.name, run: func() []float64 { return r.cpuOfStages(s) }})
+	}
+	return contenders
 }
 
 const ofOriginals = "original's clients, 32 goroutines; moved by a plain pipeline"
