@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,20 +14,6 @@ import (
 )
 
 const outageLine = "Redis does not work for us: "
-
-// TestScriptFlush makes Redis forget its scripts between each read of due jobs and the moves.
-func TestScriptFlush(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const jobs = 5000
-	for _, topics := range []int{1, 1000} {
-		w.many(jobs, topics)
-		w.onLook(func(int) { w.Do("SCRIPT", "FLUSH") })
-		w.expectPass(jobs, 0)
-		w.expectManyMoved(jobs, topics)
-	}
-	w.log.expectErrors(t)
-}
 
 // TestScriptFlushAtAnyTime makes Redis forget its scripts as fast as it can, even within pipelines.
 func TestScriptFlushAtAnyTime(t *testing.T) {
@@ -208,32 +193,4 @@ func TestReadOnlyReplica(t *testing.T) {
 	if _, errors := w.log.lines(); mention(errors, "Redis does not work") != 1 {
 		t.Errorf("logged %q", errors)
 	}
-}
-
-// TestMaxmemory fills Redis. Due jobs are moved. A push fails with Redis's reason and stores nothing.
-func TestMaxmemory(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const jobs, topics = 3000, 3
-	w.many(jobs, topics)
-	w.Do("ZADD", prefix+"job_pool", 0, "orphan")
-	w.Do("CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
-	s := store.New(w.pool(), prefix)
-	refused := func() {
-		t.Helper()
-		keys := w.Do("DBSIZE")
-		for _, delay := range []time.Duration{0, time.Hour} {
-			err := pushTo(t.Context(), s, store.Job{ID: "x", Topic: "topic0", Body: "b"}, store.Due{After: delay})
-			if err == nil || !strings.HasPrefix(err.Error(), "OOM ") {
-				t.Errorf("push: %v, want OOM …", err)
-			}
-		}
-		if n := w.Do("DBSIZE"); n != keys {
-			t.Errorf("a refused push made %v keys of %v", n, keys)
-		}
-	}
-	refused()
-	w.expectPass(jobs, 1)
-	w.expectManyMoved(jobs, topics)
-	refused()
 }

@@ -138,31 +138,6 @@ func TestPassFires(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// Many schedules, more than one batch, are due at the same time.
-func TestPassFiresMany(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const schedules = 1500
-	names := map[string]bool{}
-	for n := range schedules {
-		s := aSchedule(fmt.Sprint("s", n), "@daily")
-		w.schedule(s, -time.Second)
-		names[s.Name] = true
-	}
-	w.pass()
-	for _, id := range w.Queue("t") {
-		name, _, _ := strings.Cut(strings.TrimPrefix(id, "{"), "}")
-		if !names[name] {
-			t.Errorf("%s is not the job of one that was due", id)
-		}
-		delete(names, name)
-	}
-	if len(names) > 0 {
-		t.Errorf("%d schedules have no job", len(names))
-	}
-	w.expectPass(0, 0)
-}
-
 // A job that falls due while many schedules are fired does not wait for all of them.
 func TestJobsBesideManySchedules(t *testing.T) {
 	t.Parallel()
@@ -552,19 +527,5 @@ func TestBrokenSchedule(t *testing.T) {
 				t.Errorf("the other schedule should have one job: %q", ready)
 			}
 		})
-	}
-}
-
-// A schedule whose bucket has another type does not keep another one from being repaired.
-func TestRepairBesideABrokenSchedule(t *testing.T) {
-	w := newWorld(t)
-	w.schedule(aSchedule("bad", "@every 1h"), time.Hour)
-	w.schedule(aSchedule("moved", "@every 1h"), time.Hour)
-	w.Do("SET", prefix+"job_bucket:"+store.ScheduleID("bad"), "text")
-	id := store.ScheduleID("moved")
-	w.Do("ZREM", prefix+"job_pool", id) // as if an old server had moved it and an old consumer had popped it
-	w.store().RepairSchedules(t.Context(), "", true)
-	if w.Do("ZSCORE", prefix+"job_pool", id) == nil {
-		t.Error("a schedule is not put back, as another one is broken")
 	}
 }
