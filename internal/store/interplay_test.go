@@ -49,68 +49,6 @@ func TestRateAfterClockWasPutBack(t *testing.T) {
 	}
 }
 
-// A push with Once stores nothing if it is refused because its user lacks a command that Once needs.
-func TestRightsOfOnce(t *testing.T) {
-	b, user := onRedisAs(t)
-	group := toGroup("t", "k", "1", Group{Longest: time.Hour})
-	group.ID, group.Policy = group.ID+"own", Once(time.Minute)
-	one := Delayed{Job{ID: "a", Topic: "t", Body: "b"}, Due{After: time.Hour}, Terms{Lifetime: time.Hour, Policy: Once(time.Minute)}, nil}
-	for _, job := range []Delayed{group, one} {
-		for _, command := range []string{"zrangebyscore", "zrem", "pttl", "pexpire", "zscore"} {
-			b.seed(t)
-			b.do(t, "ZADD", "delayer:once", 1, "over")
-			b.SetUser("~* &* +@all -" + command)
-			err := errorOf(user.Push([]Delayed{job}).Do(t.Context()))
-			if err != nil && len(b.With(t).Strings("KEYS", "delayer:job_bucket:*")) > 0 {
-				t.Errorf("%s without %s: %v, and it is stored", job.ID, command, err)
-			}
-		}
-	}
-}
-
-// At maxmemory every operation that ends a reservation succeeds, with limits, followers and pauses.
-func TestFeaturesAtMaxmemory(t *testing.T) {
-	b, _ := onRedis(t, alone)
-	full := func(limit int) { b.do(t, "CONFIG", "SET", "maxmemory", limit) }
-	calls := map[string]func(h LeaseRef) error{
-		"pop after release": func(h LeaseRef) error {
-			check(t, b.settleAs(t, "release", h))
-			job, _, err := b.pop(t.Context(), []string{"t"})
-			if job.ID != h.ID {
-				t.Error(job)
-			}
-			return err
-		},
-	}
-	for verb := range settlements {
-		calls[verb] = func(h LeaseRef) error { return b.settleAs(t, verb, h) }
-	}
-	for _, limit := range []Limit{{}, {Concurrency: 2, Rate: 1e6, Burst: 10}} {
-		for _, followed := range []bool{false, true} {
-			for what, end := range calls {
-				b.seed(t, readyOf(3)...)
-				b.limitTo(t, limit)
-				name := fmt.Sprint(what, " ", limit, " followed ", followed)
-				h, _ := b.hold(t, "t", time.Hour)
-				if followed {
-					check(t, b.push(t.Context(), Job{ID: h.ID, Topic: "t", Body: "follower"}, Due{}, time.Hour, Follow))
-				}
-				full(1)
-				b.hold(t, "t", time.Hour)
-				if err := end(h); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-				full(0)
-				if followed && (what == "ack" || what == "bury" || what == "pop after release") {
-					if body := b.do(t, "HGET", "delayer:job_bucket:"+h.ID, "body"); fmt.Sprintf("%s", body) != "follower" {
-						t.Errorf("%s: the job is %s", name, body)
-					}
-				}
-			}
-		}
-	}
-}
-
 // A sweep keeps a limit that can't be read.
 func TestSweepOfAnUnreadableLimit(t *testing.T) {
 	b, _ := onRedis(t)

@@ -76,23 +76,6 @@ func published(line, channel string) []string {
 	return nil
 }
 
-// A job returned without a delay wakes waiters.
-func TestReturnedJobsAreAnnounced(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	for _, r := range []Returned{{}, {Refund: true}} {
-		b.seed(t, ready("a", "t"), ready("b", "t"))
-		r.LeaseRef, _ = b.hold(t, "t", time.Minute)
-		b.do(t, "ZADD", b.keys.Waiters("t"), 1, "c")
-		got := b.told(t, "delayer:wake:c", func() {
-			made(t, b.Retry([]Returned{r}))
-		})
-		if fmt.Sprint(got) != "[2 t]" {
-			t.Errorf("%+v: told %q, want [2 t]", r, got)
-		}
-	}
-}
-
 // A job whose lease expires is kept until a pass over the pool finds it, however short its lifetime is. The lease neither uses up nor
 // extends the lifetime.
 func TestJobOutlivesItsLease(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -137,18 +136,21 @@ func TestWithoutPermission(t *testing.T) {
 		{"end of a schedule's pause", "hset hdel", func() error { return user.PauseSchedule(ctx, "s", false) }, func(t *testing.T) {
 			check(t, b.PauseSchedule(ctx, "s", true))
 		}},
-		{"sweep", "zmscore zcount", func() error { _, err := user.Sweep(ctx, Position{}); return err }, func(t *testing.T) {
-			b.do(t, "ZADD", "delayer:topics", 1000, "t")
+		{"sweep", "time zrange zmscore zcount zadd zrem rpop lrange zrangebyscore", func() error { _, err := user.Sweep(ctx, Position{}); return err }, func(t *testing.T) {
+			b.do(t, "ZADD", "delayer:topics", 1000, "t", 1000, "ghosts")
 			b.do(t, "ZADD", "delayer:topics_due", 1000, "t")
+			b.do(t, "LPUSH", "delayer:ready_queue:ghosts", "ghost")
 		}},
 		{"repair of schedules", "hmget zmscore", func() error { _, err := user.RepairSchedules(ctx, "", true); return err }, func(t *testing.T) {
 			b.do(t, "LPUSH", b.keys.ReadyQueue(ScheduleTopic), ScheduleID("s"), "w")
 			b.do(t, "ZREM", "delayer:job_pool", ScheduleID("s"))
 		}},
-		{"drop", "zrem", func() error {
-			_, err := user.Drop(IDs{[]byte("orphan")}, time.Now(), time.Now()).Do(ctx)
-			return err
-		}, nil},
+		{"due", "time zcount zrange hget zadd", func() error { return errOf(user.dueJobs(Query{Limit: 9})) }, nil},
+		{"move", "zadd zmscore zrem", func() error { return errOf(user.move(batch("t", "d"))) }, nil},
+		{"drop", "hget zadd zmscore zrem", func() error { return errOf(user.drop("orphan")) }, nil},
+		{"push with Once", "", func() error {
+			return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Once(time.Minute))
+		}, func(t *testing.T) { b.do(t, "ZADD", "delayer:once", 1, "over") }},
 		{"layout", "hget hset", func() error { _, err := user.KeepLayout(2).Do(ctx); return err }, nil},
 		{"restore", "hset pexpire zadd exists pttl", func() error {
 			_, err := user.Restore([]Record{

@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 	"time"
-
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // onRedisAs is onRedis with a second backend for a user who may do everything.
@@ -85,47 +83,6 @@ func TestReserveWithoutPermission(t *testing.T) {
 				return func() error { return c.call(held) }
 			})
 		}
-	}
-}
-
-// TestReserveAtMaxmemory is TestAtMaxmemory for reserved jobs and dead letters: all of these calls succeed.
-func TestReserveAtMaxmemory(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	ctx := t.Context()
-	calls := map[string]func(t *testing.T, held LeaseRef) error{
-		"reserve":               func(t *testing.T, _ LeaseRef) error { return reserves(ctx, b.Store) },
-		"requeue":               func(t *testing.T, _ LeaseRef) error { return errorOf(b.Requeue(ctx, []string{"d"}, time.Hour)) },
-		"drop of a dead letter": func(t *testing.T, _ LeaseRef) error { return errOf(b.DropDead(ctx, "t", []string{"d"}, time.Time{})) },
-		"reschedule to now":     func(t *testing.T, _ LeaseRef) error { return b.Reschedule(ctx, "a", 0) },
-		"remove":                func(t *testing.T, _ LeaseRef) error { _, err := b.remove(ctx, "a"); return err },
-		"expiry of dead letters": func(t *testing.T, _ LeaseRef) error {
-			_, _, err := b.ExpireDead(ctx, 0, 0, DeadPosition{})
-			return err
-		},
-	}
-	for verb := range settlements {
-		calls[verb] = func(t *testing.T, held LeaseRef) error { return b.settleAs(t, verb, held) }
-	}
-	for name, call := range calls {
-		t.Run(name, func(t *testing.T) {
-			// The states without and with a full Redis.
-			var states []redistest.State
-			for _, limit := range []int{0, 1} {
-				b.do(t, "CONFIG", "SET", "maxmemory", 0)
-				b.seed(t, ready("a", "t"), ready("b", "t"), ready("c", "u"), []command{
-					{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d"}, {"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
-				})
-				held, _ := b.hold(t, "t", time.Minute)
-				b.do(t, "CONFIG", "SET", "maxmemory", limit, "maxmemory-policy", "noeviction")
-				if err := call(t, held); err != nil {
-					t.Errorf("maxmemory %d: %v", limit, err)
-				}
-				b.do(t, "CONFIG", "SET", "maxmemory", 0)
-				states = append(states, b.state(t))
-			}
-			b.expect(t, states[0])
-		})
 	}
 }
 

@@ -290,6 +290,16 @@ func TestOneWaiterIsWoken(t *testing.T) {
 		{"delayed push", nil, nil, push(job("a", time.Hour)), ""},
 		{"delayed push of several", nil, nil, push(job("a", time.Hour), job("b", time.Hour)), ""},
 		{"move", [][]command{waits("a", "t", -second), waits("b", "t", -second)}, nil, func() { b.moveDue(t) }, "2 t"},
+		{"move that moves none", [][]command{waits("a", "t", 60*second)}, nil, func() { check(t, errOf(b.move(batch("t", "a", "gone")))) }, ""},
+		{"move of more than one chunk", nil, func() {
+			b.do(t, "EVAL", "for i = 1, 3501 do redis.call('ZADD', KEYS[1], i, i) end", 1, "delayer:job_pool")
+		}, func() {
+			many := Batch{Topic: "t"}
+			for i := range 3501 {
+				many.IDs = append(many.IDs, []byte(fmt.Sprint(i+1)))
+			}
+			check(t, errOf(b.move(many)))
+		}, "3501 t"},
 		{"move at once", [][]command{waits("a", "t", -second), waits("b", "t", -second)}, nil, func() {
 			if d, err := b.dueJobs(Query{Limit: 9, AtOnce: 9, Retry: time.Now()}); err != nil || len(d.Moved) != 1 || !d.Moved[0].Woken {
 				t.Errorf("%+v, %v", d, err)
@@ -490,25 +500,14 @@ func TestLookWithoutEntering(t *testing.T) {
 	}
 }
 
-// A server that takes no writes registers no waiter, as its data may be stale.
-func TestLookAtAReplica(t *testing.T) {
+// A poll without permission does not return an error. The next pop does.
+func TestPollWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t, alone)
-	b.do(t, "REPLICAOF", "127.0.0.1", 1)
-	if got, err := b.poll(t, Poll{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Registered {
-		t.Errorf("%+v, %v", got, err)
-	}
-	for how, take := range takes {
-		if got, err := take(b.Store, Wanted{[]string{"t"}, nil, 1, Registration{Waiter: "me"}}).Do(t.Context()); !begins(err, "READONLY") || got.Registered {
-			t.Errorf("%s: %+v, %v", how, got, err)
-		}
-	}
-	// A poll without permission does not return an error. The next pop does.
-	b.do(t, "REPLICAOF", "NO", "ONE")
-	b.SetUser("~* &* +@all -evalsha")
-	got, err := b.user().poll(t, Poll{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
+	b, user := onRedisAs(t)
+	b.do(t, "ACL", "SETUSER", "u", "-evalsha")
+	got, err := user.poll(t, Poll{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
 	if want := []int{1, 1}; err != nil || !slices.Equal(got.Lengths, want) {
-		t.Errorf("who may not look: %+v, %v; want lengths %v, so that a pop tells why", got, err, want)
+		t.Errorf("got %+v, %v; want lengths %v", got, err, want)
 	}
 }
 
