@@ -1,0 +1,260 @@
+package wait
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+var names = map[state]string{unknown: "unknown", ready: "ready", polling: "polling", registered: "registered", throttled: "throttled"}
+
+// stateOf names the topic's state, with a + if it is about to be polled.
+func (h *hand) stateOf(topic string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.s.queues[topic]
+	if l == nil {
+		return "unknown"
+	}
+	name := names[l.state]
+	if h.s.Waiting() && len(h.s.turns) > 0 {
+		name += "+"
+	}
+	return name
+}
+
+// The table in the package comment: the states of a topic with callers and the events that change
+// them.
+func TestStates(t *testing.T) {
+	var one *poll
+	states := map[string]func(*hand) *guest{
+		"unknown": func(h *hand) *guest {
+			g := h.waiter("t")
+			h.answer(h.asks(), store.Popped{}, errCut)
+			return g
+		},
+		"ready": func(h *hand) *guest {
+			g := h.waiter("t")
+			h.settle()
+			h.s.wake("t", 1)
+			return g
+		},
+		"polling": func(h *hand) *guest {
+			g := h.waiter("t")
+			one = h.asks()
+			return g
+		},
+		"registered": func(h *hand) *guest {
+			g := h.waiter("t")
+			h.settle()
+			return g
+		},
+	}
+	answers := func(p store.Popped, err error) func(*hand, *guest) {
+		return func(h *hand, _ *guest) { h.answer(one, p, err) }
+	}
+	leaves := func(h *hand, g *guest) { h.leave(g.caller, store.ErrEmpty) }
+	joins := func(h *hand, _ *guest) { h.waiter("t") }
+	asks := func(h *hand, _ *guest) { h.joins(Request{Topics: []string{"t"}, N: 1}) }
+	woken := func(h *hand, _ *guest) { h.s.wake("t", 2) }
+	finds := func(jobs int, isListed bool) func(*hand, *guest) {
+		return func(h *hand, _ *guest) { h.check(isListed, map[string]int{"t": jobs}) }
+	}
+	ends := func(h *hand, _ *guest) { h.s.listener.close() }
+	then := func(events ...func(*hand, *guest)) func(*hand, *guest) {
+		return func(h *hand, g *guest) {
+			for _, event := range events {
+				event(h, g)
+			}
+		}
+	}
+	none, got := store.Popped{Registered: true}, store.Popped{Jobs: jobs("t", 1)}
+	some := store.Popped{Jobs: jobs("t", 1), Remaining: []int{3}}
+	for _, c := range []struct {
+		state, event string
+		do           func(*hand, *guest)
+		want         string
+		passed       bool
+	}{
+		{"unknown", "a caller asks", asks, "unknown+", false},
+		{"unknown", "a caller who waits joins", joins, "unknown+", false},
+		{"unknown", "woken", woken, "ready+", false},
+		{"unknown", "a check finds jobs", finds(2, true), "ready+", false},
+		{"unknown", "a check finds none, and enters", finds(0, true), "registered", false},
+		{"unknown", "a check finds none, and can't enter", finds(0, false), "unknown", false},
+
+		{"ready", "a caller asks", asks, "ready+", false},
+		{"ready", "the caller leaves", leaves, "unknown", true},
+
+		{"polling", "the caller leaves", leaves, "polling", false},
+		{"polling", "brought all, none are left", then(joins, answers(got, nil)), "unknown+", false},
+		{"polling", "brought all, some are left", then(joins, answers(some, nil)), "ready+", false},
+		{"polling", "brought less, and we were isListed", answers(none, nil), "registered", false},
+		{"polling", "brought less, and we were not", answers(store.Popped{}, nil), "unknown", false},
+		{"polling", "brought less, as it stopped early", answers(store.Popped{More: true, Registered: true}, nil), "ready+", false},
+		{"polling", "woken, then brought less", then(woken, answers(none, nil)), "ready+", false},
+		{"polling", "woken, then failed", then(woken, answers(store.Popped{}, errCut)), "ready+", false},
+		{"polling", "a check finds jobs, then brought less", then(finds(2, true), answers(none, nil)), "ready+", false},
+		{"polling", "the subscription ends, then brought less", then(ends, answers(none, nil)), "unknown", false},
+		{"polling", "the caller leaves, then brought less", then(leaves, answers(none, nil)), "registered", false},
+		{"polling", "woken, the caller leaves, then brought less", then(woken, leaves, answers(none, nil)), "unknown", true},
+		{"polling", "woken, the caller leaves, then failed", then(woken, leaves, answers(store.Popped{}, errCut)), "unknown", true},
+		{"polling", "woken, then brought all", then(woken, answers(got, nil)), "unknown", true},
+		{"polling", "a check finds jobs, the caller leaves", then(finds(1, true), leaves, answers(none, nil)), "unknown", false},
+
+		{"registered", "a caller asks", asks, "registered+", false},
+		{"registered", "woken", woken, "ready+", false},
+		{"registered", "a check finds jobs", finds(2, true), "ready+", false},
+		{"registered", "the caller leaves, woken", then(leaves, woken), "unknown", true},
+		{"registered", "the caller leaves, the subscription ends", then(leaves, ends), "unknown", false},
+	} {
+		t.Run(c.state+", "+c.event, func(t *testing.T) {
+			h := inHand(t)
+			g := states[c.state](h)
+			if got := h.stateOf("t"); got != c.state && got != c.state+"+" {
+				t.Fatalf("it begins as %s", got)
+			}
+			c.do(h, g)
+			if got := h.stateOf("t"); got != c.want {
+				t.Errorf("it is %s then, want %s", got, c.want)
+			}
+			if got := len(h.passed()) == 1; got != c.passed {
+				t.Errorf("passed on: %v, want %v", got, c.passed)
+			}
+		})
+	}
+}
+
+// The probable number of jobs in a queue after a poll. Messages that arrived while the poll was in flight
+// are newer than its reply.
+func TestLearn(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		asked, got  int
+		left        int
+		more, heard bool
+		err         error
+		ready       int // number of jobs expected
+		want        int
+		isEmpty     bool
+		isListed    bool // registered, according to the reply
+	}{
+		{name: "as many as were asked for, some are left", asked: 3, got: 3, left: 2, want: 2},
+		{name: "as many as were asked for", asked: 3, got: 3, ready: 5, want: 0, isListed: true},
+		{name: "fewer", asked: 3, got: 2, ready: 3, want: 0, isEmpty: true, isListed: true},
+		{name: "none", asked: 1, ready: 3, want: 0, isEmpty: true, isListed: true},
+		{name: "stopped early", asked: 3, got: 2, more: true, want: 1},
+		{name: "stopped early, some are left", asked: 3, got: 2, left: 4, more: true, want: 4},
+		{name: "failed", asked: 1, err: errCut, ready: 3, want: 0},
+		{name: "heard meanwhile, as many as were asked for", asked: 3, got: 3, left: 2, heard: true, ready: 1, want: 1},
+		{name: "heard meanwhile, none", asked: 1, heard: true, ready: 1, want: 1, isEmpty: true},
+		{name: "heard meanwhile, failed", asked: 1, err: errCut, heard: true, ready: 1, want: 1},
+	} {
+		for _, isListed := range []bool{false, true} {
+			h := inHand(t)
+			q := h.s.queue("t")
+			q.on(woken, c.ready)
+			one := &poll{Wanted: store.Wanted{N: c.asked, Registration: store.Registration{Always: true}}, partition: h.s, queues: []polledQueue{{q, q.wakes}}, epoch: h.s.listener.epoch}
+			if q.on(sent, 0); c.heard {
+				q.on(woken, c.ready)
+			}
+			isEmpty := one.learn(store.Popped{Jobs: jobs("t", c.got), Remaining: []int{c.left}, Registered: isListed, More: c.more}, c.err)
+			q.on(ended, 0)
+			if q.jobs != c.want || isEmpty != c.isEmpty || q.isRegistered() != (isListed && c.isListed) {
+				t.Errorf("%s: %d jobs are believed to be there, it is empty: %v, registered: %v; want %d, %v", c.name, q.jobs, isEmpty, q.isRegistered(), c.want, c.isEmpty)
+			}
+			if want := c.heard || c.err != nil; q.told != want {
+				t.Errorf("%s: it is to be passed on: %v, want %v", c.name, q.told, want)
+			}
+			if q.isRegistered() && time.Since(q.registeredAt) > time.Minute {
+				t.Errorf("%s: it does not know since when it is registered", c.name)
+			}
+		}
+	}
+}
+
+// The table in the package comment: each state and each event. During a poll, an event changes the state that follows.
+func TestTransitions(t *testing.T) {
+	const none = 0
+	events := []struct {
+		event event
+		name  string
+		jobs  int
+		// the state after unknown, ready with 2 jobs, registered and throttled
+		want [4]state
+		left [4]int // jobs
+	}{
+		{left, "an answer: some are left", 3, [4]state{ready, ready, ready, throttled}, [4]int{3, 3, 3, 3}},
+		{left, "an answer: none are left", none, [4]state{unknown, unknown, unknown, throttled}, [4]int{}},
+		{failed, "an error", none, [4]state{unknown, unknown, unknown, throttled}, [4]int{}},
+		{empty, "it is empty, and we are registered", none, [4]state{registered, registered, registered, registered}, [4]int{}},
+		{limited, "an answer: throttled", none, [4]state{throttled, throttled, throttled, throttled}, [4]int{}},
+		{woken, "woken", 1, [4]state{ready, ready, ready, ready}, [4]int{1, 2, 1, 1}},
+		{foundJobs, "a check finds jobs", 5, [4]state{ready, ready, ready, throttled}, [4]int{5, 5, 5, 0}},
+		{unheard, "the subscription ends", none, [4]state{unknown, ready, unknown, unknown}, [4]int{0, 2, 0, 0}},
+		{sentAmong, "a poll of several topics", none, [4]state{unknown, ready, unknown, throttled}, [4]int{0, 2, 0, 0}},
+		{expired, "the time is over", 7, [4]state{ready, ready, ready, ready}, [4]int{7, 7, 7, 7}},
+		{abandoned, "the last caller leaves", none, [4]state{unknown, unknown, registered, throttled}, [4]int{}},
+	}
+	begin := func(s state) *waitQueue {
+		q := &waitQueue{state: s}
+		switch s {
+		case ready:
+			q.jobs = 2
+		case throttled:
+			q.throttle = &throttle{time.NewTimer(time.Hour)}
+		}
+		return q
+	}
+	for i, s := range []state{unknown, ready, registered, throttled} {
+		for _, e := range events {
+			q := begin(s)
+			q.on(e.event, e.jobs)
+			if q.state != e.want[i] || q.jobs != e.left[i] || q.throttle != nil && (q.state != throttled || e.event == limited) {
+				t.Errorf("%s, %s: %s with %d jobs, %v, want %s with %d", names[s], e.name, names[q.state], q.jobs, q.throttle, names[e.want[i]], e.left[i])
+			}
+			if told := q.told; told != (e.event == woken) {
+				t.Errorf("%s, %s: told %v", names[s], e.name, told)
+			}
+			if moved := q.wakes > 0; moved != (e.event == woken || e.event == foundJobs && s != throttled) || q.byCheck != (e.event == foundJobs && s != throttled) {
+				t.Errorf("%s, %s: %d wakes, by a check %v", names[s], e.name, q.wakes, q.byCheck)
+			}
+			if e.event == abandoned {
+				continue // has no effect during a poll
+			}
+			q = begin(s)
+			q.on(sent, none)
+			if q.state != polling || q.jobs != 0 {
+				t.Fatalf("%s, sent: %s with %d jobs", names[s], names[q.state], q.jobs)
+			}
+			q.on(e.event, e.jobs)
+			if q.state != polling {
+				t.Errorf("%s, sent, %s: %s", names[s], e.name, names[q.state])
+			}
+			want, jobs := e.want[i], e.left[i]
+			if s != throttled { // resets what was known
+				want, jobs = e.want[0], e.left[0]
+			}
+			if q.on(ended, none); q.state != want || q.jobs != jobs || (q.throttle != nil) != (s == throttled && want == throttled && e.event != limited) {
+				t.Errorf("%s, sent, %s, ended: %s with %d jobs, %v, want %s with %d", names[s], e.name, names[q.state], q.jobs, q.throttle, names[want], jobs)
+			}
+		}
+	}
+	q := begin(ready)
+	q.on(sent, none)
+	q.on(woken, 1)
+	if q.on(abandoned, none); q.state != polling || q.jobs != 1 || !q.told {
+		t.Errorf("polling, the last caller leaves: %+v", q)
+	}
+	q = begin(throttled)
+	q.on(left, 1) // callers that pop
+	if q.on(unheard, none); q.state != ready {
+		t.Errorf("throttled with jobs for those who pop, the subscription ends: %s", names[q.state])
+	}
+	q = begin(throttled)
+	q.told, q.byCheck = true, true
+	if q.on(failed, none); !q.told || q.byCheck {
+		t.Errorf("an error: told %v, by a check %v; the wake-up is to be passed on", q.told, q.byCheck)
+	}
+}
