@@ -35,56 +35,59 @@ func foundBy(jobs DueJobs) found {
 	return f
 }
 
-func TestDue(t *testing.T) {
-	never := time.Duration(-1)
-	type topics = map[string][]string
-	tenDue := func() (seeds [][]command) {
-		for n := range 10 {
-			seeds = append(seeds, waits(fmt.Sprint("j", n), "t", after(n-20)*second))
-		}
-		return append(seeds, waits("later", "t", 60*second))
-	}()
-	cases := []struct {
-		name        string
-		seed        [][]command
-		limit, skip int
-		want        found
-		next        any // a time.Duration is exact, an after relative to the seed
-	}{
-		{"empty", nil, 9, 0, found{}, never},
-		{"not yet", [][]command{waits("a", "t", 60*second), waits("b", "t", 50*second)}, 9, 0, found{}, 50 * second},
-		{"one", [][]command{waits("a", "t", -second)}, 9, 0, found{topics{"t": {"a"}}, []string{"t"}, nil, false}, never},
-		{
-			"in due order, whatever the score",
-			[][]command{
-				waits("f", "t", -second), waits("zero", "t", 0), waits("past", "t", "-5"), waits("e", "t", -2*second), waits("always", "t", "-inf"),
-				waits("d", "t", -2*second-1e6), waits("soon", "t", 60*second+after(250*time.Millisecond)), waits("never", "t", "inf"),
-			}, 9, 0, found{topics{"t": {"always", "past", "zero", "d", "e", "f"}}, []string{"t"}, nil, false}, 60*second + after(250*time.Millisecond),
-		},
-		{"at the same time, by ID", [][]command{waits("b", "t", -second), waits("c", "t", -second), waits("a", "t", -second)}, 9, 0, found{topics{"t": {"a", "b", "c"}}, []string{"t"}, nil, false}, never},
-		{"never due", [][]command{waits("never", "t", "inf")}, 9, 0, found{}, time.Hour},
-		{"far from due", [][]command{waits("far", "t", after(1000*time.Hour))}, 9, 0, found{}, time.Hour},
-		{
-			"by topic, the one that is due first first",
-			[][]command{waits("a", "v", -5*second), waits("b", "t", -4*second), waits("c", "u", -3*second), waits("d", "v", -2*second), waits("e", "t", -second)}, 9, 0,
-			found{topics{"v": {"a", "d"}, "t": {"b", "e"}, "u": {"c"}}, []string{"v", "t", "u"}, nil, false}, never,
-		},
-		{
-			"orphans",
-			[][]command{
-				waits("a", "t", -5*second), {{"ZADD", "delayer:job_pool", -4 * second, "no bucket"}}, waits("b", "t", -3*second),
-				{{"ZADD", "delayer:job_pool", -2 * second, "no topic"}, {"HSET", "delayer:job_bucket:no topic", "body", "b"}},
-				{{"ZADD", "delayer:job_pool", -second, "no hash"}}, text("job_bucket:no hash"),
-				{{"ZADD", "delayer:job_pool", 60 * second, "not due"}},
-			}, 9, 0, found{topics{"t": {"a", "b"}}, []string{"t"}, []string{"no bucket", "no topic", "no hash"}, false}, 60 * second,
-		},
-		{"limit", tenDue, 3, 0, found{topics{"t": {"j0", "j1", "j2"}}, []string{"t"}, nil, true}, 60 * second},
-		{"limit and skip", tenDue, 3, 2, found{topics{"t": {"j2", "j3", "j4"}}, []string{"t"}, nil, true}, 60 * second},
-		{"skip all", tenDue, 3, 10, found{}, 60 * second},
-		{"limit 0", tenDue, 0, 0, found{more: true}, 60 * second},
+var noNext = time.Duration(-1)
+
+type byTopic = map[string][]string
+
+var tenDue = func() (seeds [][]command) {
+	for n := range 10 {
+		seeds = append(seeds, waits(fmt.Sprint("j", n), "t", after(n-20)*second))
 	}
+	return append(seeds, waits("later", "t", 60*second))
+}()
+var dueCases = []struct {
+	name        string
+	seed        [][]command
+	limit, skip int
+	want        found
+	next        any // a time.Duration is exact, an after relative to the seed
+}{
+	{"empty", nil, 9, 0, found{}, noNext},
+	{"not yet", [][]command{waits("a", "t", 60*second), waits("b", "t", 50*second)}, 9, 0, found{}, 50 * second},
+	{"one", [][]command{waits("a", "t", -second)}, 9, 0, found{byTopic{"t": {"a"}}, []string{"t"}, nil, false}, noNext},
+	{
+		"in due order, whatever the score",
+		[][]command{
+			waits("f", "t", -second), waits("zero", "t", 0), waits("past", "t", "-5"), waits("e", "t", -2*second), waits("always", "t", "-inf"),
+			waits("d", "t", -2*second-1e6), waits("soon", "t", 60*second+after(250*time.Millisecond)), waits("never", "t", "inf"),
+		}, 9, 0, found{byTopic{"t": {"always", "past", "zero", "d", "e", "f"}}, []string{"t"}, nil, false}, 60*second + after(250*time.Millisecond),
+	},
+	{"at the same time, by ID", [][]command{waits("b", "t", -second), waits("c", "t", -second), waits("a", "t", -second)}, 9, 0, found{byTopic{"t": {"a", "b", "c"}}, []string{"t"}, nil, false}, noNext},
+	{"never due", [][]command{waits("never", "t", "inf")}, 9, 0, found{}, time.Hour},
+	{"far from due", [][]command{waits("far", "t", after(1000*time.Hour))}, 9, 0, found{}, time.Hour},
+	{
+		"by topic, the one that is due first first",
+		[][]command{waits("a", "v", -5*second), waits("b", "t", -4*second), waits("c", "u", -3*second), waits("d", "v", -2*second), waits("e", "t", -second)}, 9, 0,
+		found{byTopic{"v": {"a", "d"}, "t": {"b", "e"}, "u": {"c"}}, []string{"v", "t", "u"}, nil, false}, noNext,
+	},
+	{
+		"orphans",
+		[][]command{
+			waits("a", "t", -5*second), {{"ZADD", "delayer:job_pool", -4 * second, "no bucket"}}, waits("b", "t", -3*second),
+			{{"ZADD", "delayer:job_pool", -2 * second, "no topic"}, {"HSET", "delayer:job_bucket:no topic", "body", "b"}},
+			{{"ZADD", "delayer:job_pool", -second, "no hash"}}, text("job_bucket:no hash"),
+			{{"ZADD", "delayer:job_pool", 60 * second, "not due"}},
+		}, 9, 0, found{byTopic{"t": {"a", "b"}}, []string{"t"}, []string{"no bucket", "no topic", "no hash"}, false}, 60 * second,
+	},
+	{"limit", tenDue, 3, 0, found{byTopic{"t": {"j0", "j1", "j2"}}, []string{"t"}, nil, true}, 60 * second},
+	{"limit and skip", tenDue, 3, 2, found{byTopic{"t": {"j2", "j3", "j4"}}, []string{"t"}, nil, true}, 60 * second},
+	{"skip all", tenDue, 3, 10, found{}, 60 * second},
+	{"limit 0", tenDue, 0, 0, found{more: true}, 60 * second},
+}
+
+func TestDue(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		for _, c := range cases {
+		for _, c := range dueCases {
 			t.Run(c.name, func(t *testing.T) {
 				b.skipInfinite(t, c.seed)
 				b.seed(t, c.seed...)

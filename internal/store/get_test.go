@@ -7,33 +7,34 @@ import (
 	"time"
 )
 
+var jobX = func(topic, body string) Job { return Job{ID: "x", Topic: topic, Body: body} }
+var lastTime = time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
+var firstTime = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+var getCases = []struct {
+	name    string
+	seed    [][]command
+	job     Job
+	waiting bool
+	due     any // time.Time, or a time after the seed
+	endless bool
+	err     error
+}{
+	{name: "absent", err: ErrNotFound},
+	{name: "waiting", seed: [][]command{waits("x", "t", 60*second)}, job: jobX("t", "body of x"), waiting: true, due: 60 * second},
+	{name: "due but not moved yet", seed: [][]command{waits("x", "t", -second)}, job: jobX("t", "body of x"), waiting: true, due: -second},
+	{name: "score never", seed: [][]command{waits("x", "t", "inf")}, job: jobX("t", "body of x"), waiting: true, due: lastTime},
+	{name: "score always", seed: [][]command{waits("x", "t", "-inf")}, job: jobX("t", "body of x"), waiting: true, due: firstTime},
+	{name: "ready", seed: [][]command{ready("x", "t")}, job: jobX("t", "body of x")},
+	{name: "without a limit", seed: [][]command{ready("x", "t"), {{"PERSIST", "delayer:job_bucket:x"}}}, job: jobX("t", "body of x"), endless: true},
+	{name: "without a body", seed: [][]command{{{"HSET", "delayer:job_bucket:x", "topic", "t"}, {"PEXPIRE", "delayer:job_bucket:x", kept.Milliseconds()}}}, job: jobX("t", "")},
+	{name: "without a topic", seed: [][]command{{{"HSET", "delayer:job_bucket:x", "body", "b"}}}, err: ErrNotFound},
+	{name: "expired while it waited", seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}}, err: ErrNotFound},
+	{name: "expired while it was ready", seed: [][]command{entry("x", "t")}, err: ErrNotFound},
+}
+
 func TestGet(t *testing.T) {
-	x := func(topic, body string) Job { return Job{ID: "x", Topic: topic, Body: body} }
-	last := time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
-	first := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
-	cases := []struct {
-		name    string
-		seed    [][]command
-		job     Job
-		waiting bool
-		due     any // time.Time, or a time after the seed
-		endless bool
-		err     error
-	}{
-		{name: "absent", err: ErrNotFound},
-		{name: "waiting", seed: [][]command{waits("x", "t", 60*second)}, job: x("t", "body of x"), waiting: true, due: 60 * second},
-		{name: "due but not moved yet", seed: [][]command{waits("x", "t", -second)}, job: x("t", "body of x"), waiting: true, due: -second},
-		{name: "score never", seed: [][]command{waits("x", "t", "inf")}, job: x("t", "body of x"), waiting: true, due: last},
-		{name: "score always", seed: [][]command{waits("x", "t", "-inf")}, job: x("t", "body of x"), waiting: true, due: first},
-		{name: "ready", seed: [][]command{ready("x", "t")}, job: x("t", "body of x")},
-		{name: "without a limit", seed: [][]command{ready("x", "t"), {{"PERSIST", "delayer:job_bucket:x"}}}, job: x("t", "body of x"), endless: true},
-		{name: "without a body", seed: [][]command{{{"HSET", "delayer:job_bucket:x", "topic", "t"}, {"PEXPIRE", "delayer:job_bucket:x", kept.Milliseconds()}}}, job: x("t", "")},
-		{name: "without a topic", seed: [][]command{{{"HSET", "delayer:job_bucket:x", "body", "b"}}}, err: ErrNotFound},
-		{name: "expired while it waited", seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}}, err: ErrNotFound},
-		{name: "expired while it was ready", seed: [][]command{entry("x", "t")}, err: ErrNotFound},
-	}
 	onEach(t, func(t *testing.T, b *backend) {
-		for _, c := range cases {
+		for _, c := range getCases {
 			t.Run(c.name, func(t *testing.T) {
 				b.seed(t, c.seed...)
 				was, ttlBefore := b.state(t), b.With(t).Lifetimes()["x"]

@@ -28,64 +28,66 @@ func batch(topic string, ids ...string) Batch {
 	return b
 }
 
+type moveResult struct {
+	ids    []string
+	left   int
+	back   int    // put back
+	reason string // part of the error
+}
+
+var moveCases = []struct {
+	name    string
+	seed    [][]command
+	batches []Batch
+	moved   []moveResult
+	want    redistest.State
+}{
+	{
+		"behind what is ready, in the order given",
+		[][]command{waits("b", "t", -second), waits("a", "t", -2*second), waits("c", "t", 60*second), ready("r", "t")},
+		[]Batch{batch("t", "a", "b")},
+		[]moveResult{{ids: []string{"a", "b"}}},
+		redistest.State{Pool: []string{"c"}, Ready: queues{"t": {"r", "a", "b"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c", "r": "t body of r"}},
+	},
+	{
+		"not those that left the pool or were rescheduled",
+		[][]command{waits("a", "t", -3*second), waits("b", "t", 60*second), waits("d", "t", -second), ready("r", "t")},
+		[]Batch{batch("t", "gone", "a", "r", "b", "d", "gone too")},
+		[]moveResult{{ids: []string{"a", "d"}, left: 4}},
+		redistest.State{Pool: []string{"b"}, Ready: queues{"t": {"r", "a", "d"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "d": "t body of d", "r": "t body of r"}},
+	},
+	{
+		"any score that is due",
+		[][]command{waits("a", "t", "-inf"), waits("b", "t", -7), waits("c", "t", 0), waits("d", "t", -second-1e6), waits("e", "t", "inf")},
+		[]Batch{batch("t", "a", "b", "c", "d", "e")},
+		[]moveResult{{ids: []string{"a", "b", "c", "d"}, left: 1}},
+		redistest.State{Pool: []string{"e"}, Ready: queues{"t": {"a", "b", "c", "d"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c", "d": "t body of d", "e": "t body of e"}},
+	},
+	{
+		"an ID that is named twice, once",
+		[][]command{waits("a", "t", -3*second), waits("b", "t", 60*second), waits("c", "t", -second)},
+		[]Batch{batch("t", "a", "b", "a", "gone", "c", "c", "a")},
+		[]moveResult{{ids: []string{"a", "c"}, left: 5}},
+		redistest.State{Pool: []string{"b"}, Ready: queues{"t": {"a", "c"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c"}},
+	},
+	{
+		"a broken queue among several",
+		[][]command{waits("a", "t", -3*second), waits("b", "u", -2*second), waits("c", "v", -second), text("ready_queue:u")},
+		[]Batch{batch("t", "a"), batch("u", "b"), batch("v", "c")},
+		[]moveResult{{ids: []string{"a"}}, {back: 1, reason: "WRONGTYPE Operation against a key holding the wrong kind of value (ready queue delayer:ready_queue:u)"}, {ids: []string{"c"}}},
+		redistest.State{Pool: []string{"b"}, Ready: queues{"t": {"a"}, "v": {"c"}}, Buckets: buckets{"a": "t body of a", "b": "u body of b", "c": "v body of c"}, Other: buckets{"delayer:ready_queue:u": "string"}},
+	},
+	{
+		"a broken pool", [][]command{ready("r", "t"), text("job_pool")},
+		[]Batch{batch("t", "a")},
+		[]moveResult{{reason: "WRONGTYPE "}},
+		redistest.State{Ready: queues{"t": {"r"}}, Buckets: buckets{"r": "t body of r"}, Other: buckets{"delayer:job_pool": "string"}},
+	},
+}
+
 func TestMove(t *testing.T) {
-	type moved struct {
-		ids    []string
-		left   int
-		back   int    // put back
-		reason string // part of the error
-	}
-	cases := []struct {
-		name    string
-		seed    [][]command
-		batches []Batch
-		moved   []moved
-		want    redistest.State
-	}{
-		{
-			"behind what is ready, in the order given",
-			[][]command{waits("b", "t", -second), waits("a", "t", -2*second), waits("c", "t", 60*second), ready("r", "t")},
-			[]Batch{batch("t", "a", "b")},
-			[]moved{{ids: []string{"a", "b"}}},
-			redistest.State{Pool: []string{"c"}, Ready: queues{"t": {"r", "a", "b"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c", "r": "t body of r"}},
-		},
-		{
-			"not those that left the pool or were rescheduled",
-			[][]command{waits("a", "t", -3*second), waits("b", "t", 60*second), waits("d", "t", -second), ready("r", "t")},
-			[]Batch{batch("t", "gone", "a", "r", "b", "d", "gone too")},
-			[]moved{{ids: []string{"a", "d"}, left: 4}},
-			redistest.State{Pool: []string{"b"}, Ready: queues{"t": {"r", "a", "d"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "d": "t body of d", "r": "t body of r"}},
-		},
-		{
-			"any score that is due",
-			[][]command{waits("a", "t", "-inf"), waits("b", "t", -7), waits("c", "t", 0), waits("d", "t", -second-1e6), waits("e", "t", "inf")},
-			[]Batch{batch("t", "a", "b", "c", "d", "e")},
-			[]moved{{ids: []string{"a", "b", "c", "d"}, left: 1}},
-			redistest.State{Pool: []string{"e"}, Ready: queues{"t": {"a", "b", "c", "d"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c", "d": "t body of d", "e": "t body of e"}},
-		},
-		{
-			"an ID that is named twice, once",
-			[][]command{waits("a", "t", -3*second), waits("b", "t", 60*second), waits("c", "t", -second)},
-			[]Batch{batch("t", "a", "b", "a", "gone", "c", "c", "a")},
-			[]moved{{ids: []string{"a", "c"}, left: 5}},
-			redistest.State{Pool: []string{"b"}, Ready: queues{"t": {"a", "c"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c"}},
-		},
-		{
-			"a broken queue among several",
-			[][]command{waits("a", "t", -3*second), waits("b", "u", -2*second), waits("c", "v", -second), text("ready_queue:u")},
-			[]Batch{batch("t", "a"), batch("u", "b"), batch("v", "c")},
-			[]moved{{ids: []string{"a"}}, {back: 1, reason: "WRONGTYPE Operation against a key holding the wrong kind of value (ready queue delayer:ready_queue:u)"}, {ids: []string{"c"}}},
-			redistest.State{Pool: []string{"b"}, Ready: queues{"t": {"a"}, "v": {"c"}}, Buckets: buckets{"a": "t body of a", "b": "u body of b", "c": "v body of c"}, Other: buckets{"delayer:ready_queue:u": "string"}},
-		},
-		{
-			"a broken pool", [][]command{ready("r", "t"), text("job_pool")},
-			[]Batch{batch("t", "a")},
-			[]moved{{reason: "WRONGTYPE "}},
-			redistest.State{Ready: queues{"t": {"r"}}, Buckets: buckets{"r": "t body of r"}, Other: buckets{"delayer:job_pool": "string"}},
-		},
-	}
 	onEach(t, func(t *testing.T, b *backend) {
-		for _, c := range cases {
+		for _, c := range moveCases {
 			t.Run(c.name, func(t *testing.T) {
 				b.skipInfinite(t, c.seed)
 				b.seed(t, c.seed...)

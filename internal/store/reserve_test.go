@@ -39,93 +39,94 @@ func field(id string, pairs ...any) []command {
 	return []command{append(command{"HSET", "delayer:job_bucket:" + id}, pairs...)}
 }
 
+var reserveCases = []struct {
+	name   string
+	seed   [][]command
+	topics []string // default: t
+	limits []int
+	n      int // default: 1
+	r      Reservation
+	ids    []string
+	leases []Lease // without ends, tokens and lateness
+	stale  []string
+	want   redistest.State
+}{
+	{name: "no queue"},
+	{
+		name: "the next one", seed: [][]command{ready("a", "t"), ready("b", "t"), waits("w", "t", 60*second)}, r: Reservation{Lease: time.Minute},
+		ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: time.Minute}},
+		want: redistest.State{
+			Pool: []string{"w"}, Reserved: []string{"a"}, Counts: texts{"t": "1"}, Ready: queues{"t": {"b"}},
+			Buckets: texts{"a": "t body of a", "b": "t body of b", "w": "t body of w"},
+		},
+	},
+	{
+		name: "of several topics, with limits", seed: [][]command{ready("a", "t"), ready("b", "t"), ready("c", "u"), ready("d", "u")}, n: 3,
+		topics: []string{"t", "u"}, limits: []int{1, 9},
+		ids: []string{"a", "c", "d"}, leases: slices.Repeat([]Lease{{Attempt: 1, Length: 30 * time.Second}}, 3),
+		want: redistest.State{
+			Reserved: []string{"a", "c", "d"}, Counts: texts{"t": "1", "u": "2"}, Ready: queues{"t": {"b"}},
+			Buckets: texts{"a": "t body of a", "b": "t body of b", "c": "u body of c", "d": "u body of d"},
+		},
+	},
+	{
+		name: "as the job says", seed: [][]command{ready("a", "t"), field("a", "options", "3 5000 604800000", "lease", "2 5 0")},
+		ids: []string{"a"}, leases: []Lease{{Attempt: 3, MaxAttempts: 3, Length: 5 * time.Second}},
+		want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
+	},
+	{
+		name: "a short time, as the job says", seed: [][]command{ready("a", "t"), field("a", "options", "0 1 604800000")},
+		ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: 100 * time.Millisecond}},
+		want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
+	},
+	{
+		name: "a short time, as the consumer says", seed: [][]command{ready("a", "t")}, r: Reservation{Lease: 50 * time.Millisecond},
+		ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: 50 * time.Millisecond}},
+		want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
+	},
+	{
+		name: "the consumer says otherwise", seed: [][]command{ready("a", "t"), field("a", "options", "3 5000 604800000", "lease", "2 5 0")}, r: Reservation{time.Hour, 1},
+		ids: []string{"a"}, leases: []Lease{{Attempt: 3, MaxAttempts: 3, Length: time.Hour}},
+		want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
+	},
+	{
+		name: "attempts used up", seed: [][]command{ready("a", "t"), field("a", "options", "3 0 604800000", "lease", "3 5 0"), ready("b", "t"), field("b", "lease", "3 5 0")}, n: 2,
+		ids: []string{"b"}, leases: []Lease{{Attempt: 4, Length: 30 * time.Second}},
+		want: redistest.State{
+			Reserved: []string{"b"}, Counts: texts{"t": "1"}, Buckets: texts{"b": "t body of b"},
+			Dead: queues{"t": {"a"}}, Letters: texts{"a": "t body of a"},
+		},
+	},
+	{
+		name: "used up by what the consumer says", seed: [][]command{ready("a", "t"), field("a", "lease", "3 5 0")}, r: Reservation{0, 3},
+		want: redistest.State{Dead: queues{"t": {"a"}}, Letters: texts{"a": "t body of a"}},
+	},
+	{
+		name: "a job that is reserved or waits is passed over",
+		seed: [][]command{waits("w", "t", 60*second), entry("w", "t"), content("l", "t"), {{"ZADD", "delayer:job_pool", "4102444800.123457", "l"}}, entry("l", "t"), ready("a", "t")},
+		ids:  []string{"a"}, leases: []Lease{{Attempt: 1, Length: 30 * time.Second}},
+		want: redistest.State{
+			Pool: []string{"w"}, Reserved: []string{"a", "l"}, Counts: texts{"t": "1"},
+			Buckets: texts{"a": "t body of a", "w": "t body of w", "l": "t body of l"},
+		},
+	},
+	{
+		name: "twice in the queue", seed: [][]command{ready("a", "t"), entry("a", "t"), ready("b", "t"), entry("a", "t")}, n: 9,
+		ids: []string{"a", "b"}, leases: slices.Repeat([]Lease{{Attempt: 1, Length: 30 * time.Second}}, 2),
+		want: redistest.State{Reserved: []string{"a", "b"}, Counts: texts{"t": "2"}, Buckets: texts{"a": "t body of a", "b": "t body of b"}},
+	},
+	{
+		name: "stale entries, a stray", seed: [][]command{entry("g", "t"), content("s", "u"), entry("s", "t"), ready("a", "t")},
+		ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: 30 * time.Second}}, stale: []string{"g"},
+		want: redistest.State{
+			Reserved: []string{"a"}, Counts: texts{"t": "1"}, Ready: queues{"u": {"s"}}, Buckets: texts{"a": "t body of a", "s": "u body of s"},
+		},
+	},
+}
+
 func TestReserve(t *testing.T) {
-	cases := []struct {
-		name   string
-		seed   [][]command
-		topics []string // default: t
-		limits []int
-		n      int // default: 1
-		r      Reservation
-		ids    []string
-		leases []Lease // without ends, tokens and lateness
-		stale  []string
-		want   redistest.State
-	}{
-		{name: "no queue"},
-		{
-			name: "the next one", seed: [][]command{ready("a", "t"), ready("b", "t"), waits("w", "t", 60*second)}, r: Reservation{Lease: time.Minute},
-			ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: time.Minute}},
-			want: redistest.State{
-				Pool: []string{"w"}, Reserved: []string{"a"}, Counts: texts{"t": "1"}, Ready: queues{"t": {"b"}},
-				Buckets: texts{"a": "t body of a", "b": "t body of b", "w": "t body of w"},
-			},
-		},
-		{
-			name: "of several topics, with limits", seed: [][]command{ready("a", "t"), ready("b", "t"), ready("c", "u"), ready("d", "u")}, n: 3,
-			topics: []string{"t", "u"}, limits: []int{1, 9},
-			ids: []string{"a", "c", "d"}, leases: slices.Repeat([]Lease{{Attempt: 1, Length: 30 * time.Second}}, 3),
-			want: redistest.State{
-				Reserved: []string{"a", "c", "d"}, Counts: texts{"t": "1", "u": "2"}, Ready: queues{"t": {"b"}},
-				Buckets: texts{"a": "t body of a", "b": "t body of b", "c": "u body of c", "d": "u body of d"},
-			},
-		},
-		{
-			name: "as the job says", seed: [][]command{ready("a", "t"), field("a", "options", "3 5000 604800000", "lease", "2 5 0")},
-			ids: []string{"a"}, leases: []Lease{{Attempt: 3, MaxAttempts: 3, Length: 5 * time.Second}},
-			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
-		},
-		{
-			name: "a short time, as the job says", seed: [][]command{ready("a", "t"), field("a", "options", "0 1 604800000")},
-			ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: 100 * time.Millisecond}},
-			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
-		},
-		{
-			name: "a short time, as the consumer says", seed: [][]command{ready("a", "t")}, r: Reservation{Lease: 50 * time.Millisecond},
-			ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: 50 * time.Millisecond}},
-			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
-		},
-		{
-			name: "the consumer says otherwise", seed: [][]command{ready("a", "t"), field("a", "options", "3 5000 604800000", "lease", "2 5 0")}, r: Reservation{time.Hour, 1},
-			ids: []string{"a"}, leases: []Lease{{Attempt: 3, MaxAttempts: 3, Length: time.Hour}},
-			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
-		},
-		{
-			name: "attempts used up", seed: [][]command{ready("a", "t"), field("a", "options", "3 0 604800000", "lease", "3 5 0"), ready("b", "t"), field("b", "lease", "3 5 0")}, n: 2,
-			ids: []string{"b"}, leases: []Lease{{Attempt: 4, Length: 30 * time.Second}},
-			want: redistest.State{
-				Reserved: []string{"b"}, Counts: texts{"t": "1"}, Buckets: texts{"b": "t body of b"},
-				Dead: queues{"t": {"a"}}, Letters: texts{"a": "t body of a"},
-			},
-		},
-		{
-			name: "used up by what the consumer says", seed: [][]command{ready("a", "t"), field("a", "lease", "3 5 0")}, r: Reservation{0, 3},
-			want: redistest.State{Dead: queues{"t": {"a"}}, Letters: texts{"a": "t body of a"}},
-		},
-		{
-			name: "a job that is reserved or waits is passed over",
-			seed: [][]command{waits("w", "t", 60*second), entry("w", "t"), content("l", "t"), {{"ZADD", "delayer:job_pool", "4102444800.123457", "l"}}, entry("l", "t"), ready("a", "t")},
-			ids:  []string{"a"}, leases: []Lease{{Attempt: 1, Length: 30 * time.Second}},
-			want: redistest.State{
-				Pool: []string{"w"}, Reserved: []string{"a", "l"}, Counts: texts{"t": "1"},
-				Buckets: texts{"a": "t body of a", "w": "t body of w", "l": "t body of l"},
-			},
-		},
-		{
-			name: "twice in the queue", seed: [][]command{ready("a", "t"), entry("a", "t"), ready("b", "t"), entry("a", "t")}, n: 9,
-			ids: []string{"a", "b"}, leases: slices.Repeat([]Lease{{Attempt: 1, Length: 30 * time.Second}}, 2),
-			want: redistest.State{Reserved: []string{"a", "b"}, Counts: texts{"t": "2"}, Buckets: texts{"a": "t body of a", "b": "t body of b"}},
-		},
-		{
-			name: "stale entries, a stray", seed: [][]command{entry("g", "t"), content("s", "u"), entry("s", "t"), ready("a", "t")},
-			ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: 30 * time.Second}}, stale: []string{"g"},
-			want: redistest.State{
-				Reserved: []string{"a"}, Counts: texts{"t": "1"}, Ready: queues{"u": {"s"}}, Buckets: texts{"a": "t body of a", "s": "u body of s"},
-			},
-		},
-	}
 	onEach(t, func(t *testing.T, b *backend) {
-		for _, c := range cases {
+		for _, c := range reserveCases {
 			t.Run(c.name, func(t *testing.T) {
 				b.seed(t, c.seed...)
 				if c.topics == nil {
