@@ -279,36 +279,39 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 	}
 }
 
+type scheduleChange struct{ at, spec, zone, first string }
+
+var scheduleChanges = map[string]struct {
+	change func(*store.Schedule)
+	spec   string
+	next   string // of the new spec
+	more   []scheduleChange
+	now    string
+	want   []string
+	notRun store.NotRun
+	then   string
+}{
+	"the spec": {nil, "0 7 * * *", "07:00", []scheduleChange{{"07:10", "0 7,19 * * *", "UTC", "19:00"}}, "07:11", []string{"07:00"}, store.NotRun{}, "19:00"},
+	"the zone": {nil, "0 7 * * *", "07:00", []scheduleChange{{"07:10", "0 7 * * *", "America/New_York", "11:00"}}, "07:11", []string{"07:00"}, store.NotRun{}, "11:00"},
+	"both are overdue": {func(s *store.Schedule) { s.Missed = store.MissedAll }, "0 7 * * *", "07:00", []scheduleChange{{"07:10", "30 * * * *", "UTC", "07:30"}}, "09:00",
+		[]string{"07:00", "07:30", "08:30"}, store.NotRun{}, "09:30"},
+	"of both the last one": {nil, "0 7 * * *", "07:00", []scheduleChange{{"07:10", "30 * * * *", "UTC", "07:30"}}, "09:00", []string{"08:30"}, store.NotRun{Late: 2}, "09:30"},
+	"twice": {func(s *store.Schedule) { s.Missed = store.MissedAll }, "*/30 * * * *", "07:00",
+		[]scheduleChange{{"07:40", "45 * * * *", "UTC", "07:45"}, {"08:40", "@every 7h", "UTC", "15:40"}}, "08:41", []string{"07:00", "07:30", "07:45"}, store.NotRun{}, "15:40"},
+	"twice, nothing is overdue by the second": {nil, "0 7 * * *", "07:00", []scheduleChange{{"07:40", "0 20 * * *", "UTC", "20:00"}, {"08:40", "0 21 * * *", "UTC", "21:00"}}, "08:41",
+		[]string{"07:00"}, store.NotRun{}, "21:00"},
+	"they are skipped": {func(s *store.Schedule) { s.Missed = store.MissedSkip }, "0 7 * * *", "07:00", []scheduleChange{{"07:10", "0 19 * * *", "UTC", "19:00"}}, "07:11",
+		nil, store.NotRun{Late: 1}, "19:00"},
+	"one that could not be read":  {nil, "* * * *", "07:00", []scheduleChange{{"07:10", "0 19 * * *", "UTC", "19:00"}}, "07:11", nil, store.NotRun{}, "19:00"},
+	"nothing is overdue":          {nil, "0 7 * * *", "07:00", []scheduleChange{{"06:50", "0 8 * * *", "UTC", "08:00"}}, "07:11", nil, store.NotRun{}, "08:00"},
+	"an occurrence at the change": {nil, "0 7 * * *", "07:00", []scheduleChange{{"07:10", "10 * * * *", "UTC", "07:10"}}, "07:11", []string{"07:10"}, store.NotRun{Late: 1}, "08:10"},
+}
+
 // When the spec or zone changes, overdue occurrences follow Missed; later ones follow the new spec. No server ran
 // meanwhile.
 func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
 	t.Parallel()
-	type change struct{ at, spec, zone, first string }
-	for name, c := range map[string]struct {
-		change func(*store.Schedule)
-		spec   string
-		next   string // of the new spec
-		more   []change
-		now    string
-		want   []string
-		notRun store.NotRun
-		then   string
-	}{
-		"the spec": {nil, "0 7 * * *", "07:00", []change{{"07:10", "0 7,19 * * *", "UTC", "19:00"}}, "07:11", []string{"07:00"}, store.NotRun{}, "19:00"},
-		"the zone": {nil, "0 7 * * *", "07:00", []change{{"07:10", "0 7 * * *", "America/New_York", "11:00"}}, "07:11", []string{"07:00"}, store.NotRun{}, "11:00"},
-		"both are overdue": {func(s *store.Schedule) { s.Missed = store.MissedAll }, "0 7 * * *", "07:00", []change{{"07:10", "30 * * * *", "UTC", "07:30"}}, "09:00",
-			[]string{"07:00", "07:30", "08:30"}, store.NotRun{}, "09:30"},
-		"of both the last one": {nil, "0 7 * * *", "07:00", []change{{"07:10", "30 * * * *", "UTC", "07:30"}}, "09:00", []string{"08:30"}, store.NotRun{Late: 2}, "09:30"},
-		"twice": {func(s *store.Schedule) { s.Missed = store.MissedAll }, "*/30 * * * *", "07:00",
-			[]change{{"07:40", "45 * * * *", "UTC", "07:45"}, {"08:40", "@every 7h", "UTC", "15:40"}}, "08:41", []string{"07:00", "07:30", "07:45"}, store.NotRun{}, "15:40"},
-		"twice, nothing is overdue by the second": {nil, "0 7 * * *", "07:00", []change{{"07:40", "0 20 * * *", "UTC", "20:00"}, {"08:40", "0 21 * * *", "UTC", "21:00"}}, "08:41",
-			[]string{"07:00"}, store.NotRun{}, "21:00"},
-		"they are skipped": {func(s *store.Schedule) { s.Missed = store.MissedSkip }, "0 7 * * *", "07:00", []change{{"07:10", "0 19 * * *", "UTC", "19:00"}}, "07:11",
-			nil, store.NotRun{Late: 1}, "19:00"},
-		"one that could not be read":  {nil, "* * * *", "07:00", []change{{"07:10", "0 19 * * *", "UTC", "19:00"}}, "07:11", nil, store.NotRun{}, "19:00"},
-		"nothing is overdue":          {nil, "0 7 * * *", "07:00", []change{{"06:50", "0 8 * * *", "UTC", "08:00"}}, "07:11", nil, store.NotRun{}, "08:00"},
-		"an occurrence at the change": {nil, "0 7 * * *", "07:00", []change{{"07:10", "10 * * * *", "UTC", "07:10"}}, "07:11", []string{"07:10"}, store.NotRun{Late: 1}, "08:10"},
-	} {
+	for name, c := range scheduleChanges {
 		t.Run(name, func(t *testing.T) {
 			m := miniredis.RunT(t)
 			pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }}

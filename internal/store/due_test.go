@@ -35,7 +35,7 @@ func foundBy(jobs DueJobs) found {
 	return f
 }
 
-var noNext = time.Duration(-1)
+const noNext = time.Duration(-1)
 
 type byTopic = map[string][]string
 
@@ -45,6 +45,7 @@ var tenDue = func() (seeds [][]command) {
 	}
 	return append(seeds, waits("later", "t", 60*second))
 }()
+
 var dueCases = []struct {
 	name        string
 	seed        [][]command

@@ -7,9 +7,13 @@ import (
 	"time"
 )
 
-var jobX = func(topic, body string) Job { return Job{ID: "x", Topic: topic, Body: body} }
-var lastTime = time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
-var firstTime = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+func jobX(topic, body string) Job { return Job{ID: "x", Topic: topic, Body: body} }
+
+var (
+	lastTime  = time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
+	firstTime = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
 var getCases = []struct {
 	name    string
 	seed    [][]command

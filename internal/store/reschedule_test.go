@@ -9,44 +9,50 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
+var rescheduledBuckets = map[string]string{"w": "t body of w", "x": "t body of x", "r1": "t body of r1", "r2": "t body of r2"}
+
+func xWaitsAmong(due any) [][]command {
+	return [][]command{waits("w", "t", 40*second), waits("x", "t", due), ready("r1", "t"), ready("r2", "t")}
+}
+
+var xIsReadyAmong = [][]command{waits("w", "t", 40*second), ready("r1", "t"), ready("x", "t"), ready("r2", "t")}
+var xIsEndless = append(xIsReadyAmong, []command{{"PERSIST", "delayer:job_bucket:x"}})
+
+func waitsStill(pool ...string) redistest.State {
+	return redistest.State{Pool: pool, Ready: queues{"t": {"r1", "r2"}}, Buckets: rescheduledBuckets}
+}
+
+func readyStill(queue ...string) redistest.State {
+	return redistest.State{Pool: []string{"w"}, Ready: queues{"t": queue}, Buckets: rescheduledBuckets}
+}
+
+const forever = time.Duration(-1)
+
+var rescheduleCases = []struct {
+	name     string
+	seed     [][]command
+	delay    time.Duration
+	want     redistest.State
+	lifetime time.Duration // of x once it is ready; forever: no limit
+}{
+	{"waiting, sooner", xWaitsAmong(60 * second), 30 * time.Second, waitsStill("x", "w"), 3540 * time.Second},
+	{"waiting, later", xWaitsAmong(60 * second), 90 * time.Second, waitsStill("w", "x"), 3540 * time.Second},
+	{"waiting, now", xWaitsAmong(60 * second), 0, readyStill("r1", "r2", "x"), 3540 * time.Second},
+	{"ready, postponed", xIsReadyAmong, 30 * time.Second, waitsStill("x", "w"), kept},
+	{"ready, now", xIsReadyAmong, 0, readyStill("r1", "x", "r2"), kept},
+	{"due but not moved yet, postponed", xWaitsAmong(-10 * second), 90 * time.Second, waitsStill("w", "x"), kept},
+	{"due but not moved yet, now", xWaitsAmong(-10 * second), 0, readyStill("r1", "r2", "x"), kept},
+	{"waiting longer than it is kept", xWaitsAmong(after(2 * kept)), 30 * time.Second, waitsStill("x", "w"), kept},
+	{"never due", xWaitsAmong("inf"), 30 * time.Second, waitsStill("x", "w"), kept},
+	{"endless, postponed", xIsEndless, 30 * time.Second, waitsStill("x", "w"), forever},
+	{"less than a millisecond", xIsReadyAmong, 1, waitsStill("x", "w"), kept},
+}
+
 // TestReschedule gives job x of topic t a new delay. Seeded jobs expire one hour after the seed, so a job that is due at +60 s has 3,540
 // s left once it is ready.
 func TestReschedule(t *testing.T) {
-	buckets := map[string]string{"w": "t body of w", "x": "t body of x", "r1": "t body of r1", "r2": "t body of r2"}
-	waiting := func(due any) [][]command {
-		return [][]command{waits("w", "t", 40*second), waits("x", "t", due), ready("r1", "t"), ready("r2", "t")}
-	}
-	isReady := [][]command{waits("w", "t", 40*second), ready("r1", "t"), ready("x", "t"), ready("r2", "t")}
-	endless := append(isReady, []command{{"PERSIST", "delayer:job_bucket:x"}})
-
-	waitsFor := func(pool ...string) redistest.State {
-		return redistest.State{Pool: pool, Ready: queues{"t": {"r1", "r2"}}, Buckets: buckets}
-	}
-	readyAgain := func(queue ...string) redistest.State {
-		return redistest.State{Pool: []string{"w"}, Ready: queues{"t": queue}, Buckets: buckets}
-	}
-	never := time.Duration(-1)
-	cases := []struct {
-		name     string
-		seed     [][]command
-		delay    time.Duration
-		want     redistest.State
-		lifetime time.Duration // of x once it is ready; never: no limit
-	}{
-		{"waiting, sooner", waiting(60 * second), 30 * time.Second, waitsFor("x", "w"), 3540 * time.Second},
-		{"waiting, later", waiting(60 * second), 90 * time.Second, waitsFor("w", "x"), 3540 * time.Second},
-		{"waiting, now", waiting(60 * second), 0, readyAgain("r1", "r2", "x"), 3540 * time.Second},
-		{"ready, postponed", isReady, 30 * time.Second, waitsFor("x", "w"), kept},
-		{"ready, now", isReady, 0, readyAgain("r1", "x", "r2"), kept},
-		{"due but not moved yet, postponed", waiting(-10 * second), 90 * time.Second, waitsFor("w", "x"), kept},
-		{"due but not moved yet, now", waiting(-10 * second), 0, readyAgain("r1", "r2", "x"), kept},
-		{"waiting longer than it is kept", waiting(after(2 * kept)), 30 * time.Second, waitsFor("x", "w"), kept},
-		{"never due", waiting("inf"), 30 * time.Second, waitsFor("x", "w"), kept},
-		{"endless, postponed", endless, 30 * time.Second, waitsFor("x", "w"), never},
-		{"less than a millisecond", isReady, 1, waitsFor("x", "w"), kept},
-	}
 	onEach(t, func(t *testing.T, b *backend) {
-		for _, c := range cases {
+		for _, c := range rescheduleCases {
 			t.Run(c.name, func(t *testing.T) {
 				b.skipInfinite(t, c.seed)
 				b.seed(t, c.seed...)
@@ -65,7 +71,7 @@ func TestReschedule(t *testing.T) {
 				}
 				expiry := b.expiry(t, "x")
 				switch {
-				case c.lifetime == never:
+				case c.lifetime == forever:
 					if !math.IsInf(expiry, 1) {
 						t.Errorf("expires in %v s, want never", expiry-called.to)
 					}

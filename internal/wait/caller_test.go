@@ -126,33 +126,35 @@ func TestTimeoutCountsFromTheFirstPoll(t *testing.T) {
 	}
 }
 
+var errLost = fmt.Errorf("%w: %w", ErrLost, errCut)
+
+var endsOfCalls = []struct {
+	name   string
+	known  bool  // the queue was empty at first
+	leaves error // error with which the caller leaves during a poll
+	err    error // result of that poll
+	later  error // error with which the caller leaves afterwards, if it is still waiting
+	want   []error
+	not    error
+}{
+	{name: "timeout", known: true, leaves: store.ErrEmpty, want: []error{store.ErrEmpty}},
+	{name: "cancelled", leaves: context.Canceled, want: []error{context.Canceled}},
+	{name: "timeout, failed", leaves: store.ErrEmpty, err: errCut, want: []error{errCut}, not: store.ErrEmpty},
+	{name: "cancelled, failed", leaves: context.Canceled, err: errCut, want: []error{context.Canceled}, not: errCut},
+	{name: "timeout, lost", leaves: store.ErrEmpty, err: errLost, want: []error{ErrLost}, not: store.ErrEmpty},
+	{name: "cancelled, lost", leaves: context.Canceled, err: errLost, want: []error{context.Canceled, ErrLost}},
+	{name: "lost, timeout", err: errLost, later: store.ErrEmpty, want: []error{ErrLost}, not: store.ErrEmpty},
+	{name: "lost, cancelled", err: errLost, later: context.Canceled, want: []error{context.Canceled, ErrLost}},
+	{name: "lost, and the same error", err: errLost, later: errLost, want: []error{ErrLost}},
+	{name: "failed, timeout", err: errCut, later: store.ErrEmpty, want: []error{errCut}, not: store.ErrEmpty},
+	{name: "failed, cancelled", err: errCut, later: context.Canceled, want: []error{context.Canceled}, not: errCut},
+	{name: "broken", err: errBroken, want: []error{errBroken}},
+	{name: "empty, timeout", later: store.ErrEmpty, want: []error{store.ErrEmpty}},
+}
+
 // The error of a failed call shows why the call ended and whether a job may be lost.
 func TestErrors(t *testing.T) {
-	lost := fmt.Errorf("%w: %w", ErrLost, errCut)
-	timeout, cancelled := store.ErrEmpty, context.Canceled
-	for _, c := range []struct {
-		name   string
-		known  bool  // the queue was empty at first
-		leaves error // error with which the caller leaves during a poll
-		err    error // result of that poll
-		later  error // error with which the caller leaves afterwards, if it is still waiting
-		want   []error
-		not    error
-	}{
-		{name: "timeout", known: true, leaves: timeout, want: []error{timeout}},
-		{name: "cancelled", leaves: cancelled, want: []error{cancelled}},
-		{name: "timeout, failed", leaves: timeout, err: errCut, want: []error{errCut}, not: timeout},
-		{name: "cancelled, failed", leaves: cancelled, err: errCut, want: []error{cancelled}, not: errCut},
-		{name: "timeout, lost", leaves: timeout, err: lost, want: []error{ErrLost}, not: timeout},
-		{name: "cancelled, lost", leaves: cancelled, err: lost, want: []error{cancelled, ErrLost}},
-		{name: "lost, timeout", err: lost, later: timeout, want: []error{ErrLost}, not: timeout},
-		{name: "lost, cancelled", err: lost, later: cancelled, want: []error{cancelled, ErrLost}},
-		{name: "lost, and the same error", err: lost, later: lost, want: []error{ErrLost}},
-		{name: "failed, timeout", err: errCut, later: timeout, want: []error{errCut}, not: timeout},
-		{name: "failed, cancelled", err: errCut, later: cancelled, want: []error{cancelled}, not: errCut},
-		{name: "broken", err: errBroken, want: []error{errBroken}},
-		{name: "empty, timeout", later: timeout, want: []error{timeout}},
-	} {
+	for _, c := range endsOfCalls {
 		h := inHand(t)
 		g := h.waiter("t")
 		if c.known {
@@ -179,7 +181,7 @@ func TestErrors(t *testing.T) {
 		if c.not != nil && errors.Is(a.err, c.not) {
 			t.Errorf("%s: it says %v", c.name, a.err)
 		}
-		if n := len(a.Jobs.Jobs); n > 0 || c.later == lost && a.err != lost {
+		if n := len(a.Jobs.Jobs); n > 0 || c.later == errLost && a.err != errLost {
 			t.Errorf("%s: %d jobs, %v", c.name, n, a.err)
 		}
 		h.leave(g.caller, errClosed)

@@ -174,29 +174,31 @@ func TestLearn(t *testing.T) {
 	}
 }
 
+const noJobs = 0
+
+var transitions = []struct {
+	event event
+	name  string
+	jobs  int
+	// the state after unknown, ready with 2 jobs, registered and throttled
+	want [4]state
+	left [4]int // jobs
+}{
+	{left, "an answer: some are left", 3, [4]state{ready, ready, ready, throttled}, [4]int{3, 3, 3, 3}},
+	{left, "an answer: none are left", noJobs, [4]state{unknown, unknown, unknown, throttled}, [4]int{}},
+	{failed, "an error", noJobs, [4]state{unknown, unknown, unknown, throttled}, [4]int{}},
+	{empty, "it is empty, and we are registered", noJobs, [4]state{registered, registered, registered, registered}, [4]int{}},
+	{limited, "an answer: throttled", noJobs, [4]state{throttled, throttled, throttled, throttled}, [4]int{}},
+	{woken, "woken", 1, [4]state{ready, ready, ready, ready}, [4]int{1, 2, 1, 1}},
+	{foundJobs, "a check finds jobs", 5, [4]state{ready, ready, ready, throttled}, [4]int{5, 5, 5, 0}},
+	{unheard, "the subscription ends", noJobs, [4]state{unknown, ready, unknown, unknown}, [4]int{0, 2, 0, 0}},
+	{sentAmong, "a poll of several topics", noJobs, [4]state{unknown, ready, unknown, throttled}, [4]int{0, 2, 0, 0}},
+	{expired, "the time is over", 7, [4]state{ready, ready, ready, ready}, [4]int{7, 7, 7, 7}},
+	{abandoned, "the last caller leaves", noJobs, [4]state{unknown, unknown, registered, throttled}, [4]int{}},
+}
+
 // The table in the package comment: each state and each event. During a poll, an event changes the state that follows.
 func TestTransitions(t *testing.T) {
-	const none = 0
-	events := []struct {
-		event event
-		name  string
-		jobs  int
-		// the state after unknown, ready with 2 jobs, registered and throttled
-		want [4]state
-		left [4]int // jobs
-	}{
-		{left, "an answer: some are left", 3, [4]state{ready, ready, ready, throttled}, [4]int{3, 3, 3, 3}},
-		{left, "an answer: none are left", none, [4]state{unknown, unknown, unknown, throttled}, [4]int{}},
-		{failed, "an error", none, [4]state{unknown, unknown, unknown, throttled}, [4]int{}},
-		{empty, "it is empty, and we are registered", none, [4]state{registered, registered, registered, registered}, [4]int{}},
-		{limited, "an answer: throttled", none, [4]state{throttled, throttled, throttled, throttled}, [4]int{}},
-		{woken, "woken", 1, [4]state{ready, ready, ready, ready}, [4]int{1, 2, 1, 1}},
-		{foundJobs, "a check finds jobs", 5, [4]state{ready, ready, ready, throttled}, [4]int{5, 5, 5, 0}},
-		{unheard, "the subscription ends", none, [4]state{unknown, ready, unknown, unknown}, [4]int{0, 2, 0, 0}},
-		{sentAmong, "a poll of several topics", none, [4]state{unknown, ready, unknown, throttled}, [4]int{0, 2, 0, 0}},
-		{expired, "the time is over", 7, [4]state{ready, ready, ready, ready}, [4]int{7, 7, 7, 7}},
-		{abandoned, "the last caller leaves", none, [4]state{unknown, unknown, registered, throttled}, [4]int{}},
-	}
 	begin := func(s state) *waitQueue {
 		q := &waitQueue{state: s}
 		switch s {
@@ -208,7 +210,7 @@ func TestTransitions(t *testing.T) {
 		return q
 	}
 	for i, s := range []state{unknown, ready, registered, throttled} {
-		for _, e := range events {
+		for _, e := range transitions {
 			q := begin(s)
 			q.on(e.event, e.jobs)
 			if q.state != e.want[i] || q.jobs != e.left[i] || q.throttle != nil && (q.state != throttled || e.event == limited) {
@@ -224,7 +226,7 @@ func TestTransitions(t *testing.T) {
 				continue // has no effect during a poll
 			}
 			q = begin(s)
-			q.on(sent, none)
+			q.on(sent, noJobs)
 			if q.state != polling || q.jobs != 0 {
 				t.Fatalf("%s, sent: %s with %d jobs", names[s], names[q.state], q.jobs)
 			}
@@ -236,25 +238,25 @@ func TestTransitions(t *testing.T) {
 			if s != throttled { // resets what was known
 				want, jobs = e.want[0], e.left[0]
 			}
-			if q.on(ended, none); q.state != want || q.jobs != jobs || (q.throttle != nil) != (s == throttled && want == throttled && e.event != limited) {
+			if q.on(ended, noJobs); q.state != want || q.jobs != jobs || (q.throttle != nil) != (s == throttled && want == throttled && e.event != limited) {
 				t.Errorf("%s, sent, %s, ended: %s with %d jobs, %v, want %s with %d", names[s], e.name, names[q.state], q.jobs, q.throttle, names[want], jobs)
 			}
 		}
 	}
 	q := begin(ready)
-	q.on(sent, none)
+	q.on(sent, noJobs)
 	q.on(woken, 1)
-	if q.on(abandoned, none); q.state != polling || q.jobs != 1 || !q.told {
+	if q.on(abandoned, noJobs); q.state != polling || q.jobs != 1 || !q.told {
 		t.Errorf("polling, the last caller leaves: %+v", q)
 	}
 	q = begin(throttled)
 	q.on(left, 1) // callers that pop
-	if q.on(unheard, none); q.state != ready {
+	if q.on(unheard, noJobs); q.state != ready {
 		t.Errorf("throttled with jobs for those who pop, the subscription ends: %s", names[q.state])
 	}
 	q = begin(throttled)
 	q.told, q.byCheck = true, true
-	if q.on(failed, none); !q.told || q.byCheck {
+	if q.on(failed, noJobs); !q.told || q.byCheck {
 		t.Errorf("an error: told %v, by a check %v; the wake-up is to be passed on", q.told, q.byCheck)
 	}
 }

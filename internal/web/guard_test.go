@@ -28,22 +28,31 @@ func area(patterns ...string) Area {
 	}
 }
 
-var openToAll = Options{Hosts: []string{"Delayer"}}
-var withSecrets = Options{Token: token, Users: []User{{"alice", "secret"}}}
-var readOnlyOptions = Options{ReadOnly: true}
-var basicAuth = func(name, password string) func(*http.Request) {
+var (
+	openToAll       = Options{Hosts: []string{"Delayer"}}
+	withSecrets     = Options{Token: token, Users: []User{{"alice", "secret"}}}
+	readOnlyOptions = Options{ReadOnly: true}
+)
+
+func basicAuth(name, password string) func(*http.Request) {
 	return func(r *http.Request) { r.SetBasicAuth(name, password) }
 }
-var withHeader = func(pairs ...string) func(*http.Request) {
+
+func withHeader(pairs ...string) func(*http.Request) {
 	return func(r *http.Request) {
 		for i := 0; i < len(pairs); i += 2 {
 			r.Header.Set(pairs[i], pairs[i+1])
 		}
 	}
 }
-var bearerToken = func(token string) func(*http.Request) { return withHeader("Authorization", "Bearer "+token) }
-var ofHost = func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
-var unchanged = func(*http.Request) {}
+
+func bearerToken(token string) func(*http.Request) {
+	return withHeader("Authorization", "Bearer "+token)
+}
+
+func ofHost(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+
+func unchanged(*http.Request) {}
 
 var guardCases = []struct {
 	name    string
@@ -92,7 +101,6 @@ var guardCases = []struct {
 }
 
 func TestGuard(t *testing.T) {
-	const token = "0123456789abcdef"
 	for _, test := range guardCases {
 		t.Run(test.name, func(t *testing.T) {
 			openToAll, pages := area("/open"), area("/")
@@ -155,7 +163,6 @@ func TestRefusalInPlainText(t *testing.T) {
 
 // Requests without a route pass the guard like any other, and are never redirected.
 func TestGuardWithoutARoute(t *testing.T) {
-	const token = "0123456789abcdef"
 	for _, test := range []struct {
 		method, target, host string
 		token                bool

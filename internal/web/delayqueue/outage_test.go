@@ -2,7 +2,6 @@ package delayqueue
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -109,33 +108,5 @@ func TestStop(t *testing.T) {
 	}
 	if _, err := http.Post("http://"+f.addr+"/pop", "", nil); err == nil {
 		t.Error("it still takes connections")
-	}
-}
-
-// Hundreds of polls share a few connections to Redis; each gets its job, and all are answered when the
-// server stops.
-func TestManyPolls(t *testing.T) {
-	const polls, topics = 450, 150
-	f := start(t, setup{})
-	conns := make([]*net.TCPConn, polls)
-	for n := range conns {
-		conns[n] = f.request("/pop", fmt.Sprintf(`{"topic":"t%d"}`, n%topics))
-		if n == topics-1 {
-			for n := range topics { // before the others: requests on several connections arrive in any order
-				f.waits(fmt.Sprint("t", n))
-			}
-		}
-	}
-	until(t, "all wait", func() bool { return f.front.Counts().Waiting == polls })
-	until(t, "a handful of connections to Redis is left", func() bool { return f.redis.Connections() <= 8 })
-	for n := range topics {
-		f.push(fmt.Sprint(n), fmt.Sprint("t", n), fmt.Sprint("body of ", n), client.TTR(time.Hour))
-	}
-	for n := range topics { // first come, first served
-		f.answer(conns[n]).expect(t, done, fmt.Sprintf(`{"id":"%d","body":"body of %[1]d"}`, n))
-	}
-	f.stop()
-	for _, conn := range conns[topics:] {
-		f.answer(conn).expect(t, done, "null")
 	}
 }
