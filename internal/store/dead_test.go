@@ -56,11 +56,7 @@ func TestDeadPages(t *testing.T) {
 // Requeue removes a pool entry without a job when its ID is used again. Otherwise the entry would deliver the job a second time.
 func TestRequeueOfAnIDInThePool(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, []command{
-			{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d", "reason", "r", "died", "1000"},
-			{"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
-			{"ZADD", "delayer:job_pool", 60 * second, "d"},
-		})
+		b.seed(t, letterD, []command{{"ZADD", "delayer:job_pool", 60 * second, "d"}})
 		errs, err := b.Requeue(t.Context(), []string{"d"}, time.Hour)
 		check(t, err)
 		expectErrors(t, errs, nil)

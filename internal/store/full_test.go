@@ -57,26 +57,36 @@ func TestAtMaxmemory(t *testing.T) {
 	}
 	for _, special := range []bool{false, true} {
 		for name, call := range refused {
-			held := b.seedForMaxmemory(t, special)
-			was := b.dump(t)
-			b.expectError(t, b.full(t, 1, func() error { return call(held) }), "OOM ")
-			if is := b.dump(t); !maps.Equal(is, was) {
-				t.Errorf("%s: it has changed\n%q to\n%q", name, was, is)
-			}
+			b.expectRefusedWhenFull(t, name, special, call)
 		}
 		for name, call := range done {
-			var states []redistest.State
-			for _, most := range []int{0, 1} {
-				held := b.seedForMaxmemory(t, special)
-				if err := b.full(t, most, func() error { return call(held) }); err != nil {
-					t.Errorf("%s, special %v, maxmemory %d: %v", name, special, most, err)
-				}
-				states = append(states, b.state(t))
-			}
-			if !reflect.DeepEqual(states[1], states[0]) {
-				t.Errorf("%s, special %v: there is %+v, and without a maximum %+v", name, special, states[1], states[0])
-			}
+			b.expectDoneWhenFull(t, name, special, call)
 		}
+	}
+}
+
+func (b *backend) expectRefusedWhenFull(t *testing.T, name string, special bool, call func(LeaseRef) error) {
+	t.Helper()
+	held := b.seedForMaxmemory(t, special)
+	was := b.dump(t)
+	b.expectError(t, b.full(t, 1, func() error { return call(held) }), "OOM ")
+	if is := b.dump(t); !maps.Equal(is, was) {
+		t.Errorf("%s: it has changed\n%q to\n%q", name, was, is)
+	}
+}
+
+func (b *backend) expectDoneWhenFull(t *testing.T, name string, special bool, call func(LeaseRef) error) {
+	t.Helper()
+	var states []redistest.State
+	for _, most := range []int{0, 1} {
+		held := b.seedForMaxmemory(t, special)
+		if err := b.full(t, most, func() error { return call(held) }); err != nil {
+			t.Errorf("%s, special %v, maxmemory %d: %v", name, special, most, err)
+		}
+		states = append(states, b.state(t))
+	}
+	if !reflect.DeepEqual(states[1], states[0]) {
+		t.Errorf("%s, special %v: there is %+v, and without a maximum %+v", name, special, states[1], states[0])
 	}
 }
 

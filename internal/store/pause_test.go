@@ -45,62 +45,68 @@ var endsOfPauses = map[string]func(t *testing.T, b *backend){
 	},
 }
 
+func onceMade(becomesReady func(t *testing.T, b *backend)) func(*testing.T, *backend) func() {
+	return func(t *testing.T, b *backend) func() { return func() { becomesReady(t, b) } }
+}
+
+func bodied(id string) Job { return Job{ID: id, Topic: "t", Body: "body of " + id} }
+
+func byReturn(r Returned) func(*testing.T, *backend) func() {
+	return func(t *testing.T, b *backend) func() {
+		b.add(t, ready("a", "t"))
+		mine := r // both servers run at the same time
+		mine.LeaseRef = b.reserveOne(t, "t", "a")
+		return func() { check(t, made(t, b.Retry([]Returned{mine}))[0]) }
+	}
+}
+
+// waysToBecomeReady of job a.
+var waysToBecomeReady = []struct {
+	name   string
+	before func(t *testing.T, b *backend) func() // the returned function makes a ready while the topic is paused
+}{
+	{"move", onceMade(func(t *testing.T, b *backend) {
+		b.add(t, waits("a", "t", 9))
+		moved := made(t, b.Move(Batch{Topic: "t", IDs: IDs{"a"}}, time.Unix(10, 0), time.Unix(10, 0), time.Now()))
+		if len(moved.IDs) != 1 || moved.CantPublish != nil {
+			t.Errorf("%+v", moved)
+		}
+	})},
+	{"push", onceMade(func(t *testing.T, b *backend) { check(t, b.push(t.Context(), bodied("a"), Due{}, kept, Replace)) })},
+	{"push of several", onceMade(func(t *testing.T, b *backend) {
+		terms := Terms{Lifetime: kept}
+		check(t, b.pushAll(t, Delayed{bodied("a"), Due{}, terms, nil}, Delayed{bodied("b"), Due{After: time.Hour}, terms, nil}))
+		check(t, errOf(b.remove(t.Context(), "b")))
+	})},
+	{"reschedule", func(t *testing.T, b *backend) func() {
+		b.seed(t, waits("a", "t", 60*second))
+		return func() { check(t, b.Reschedule(t.Context(), "a", 0)) }
+	}},
+	{"retry", byReturn(Returned{})},
+	{"release", byReturn(Returned{Refund: true})},
+	{"requeue", func(t *testing.T, b *backend) func() {
+		b.add(t, ready("a", "t"))
+		check(t, made(t, b.Bury([]Burial{{LeaseRef: b.reserveOne(t, "t", "a"), Reason: "why"}}))[0])
+		return func() { check(t, errorOf(b.Requeue(t.Context(), []string{"a"}, time.Hour))) }
+	}},
+	{"an entry in another topic's queue", func(t *testing.T, b *backend) func() {
+		b.add(t, content("a", "t"), entry("a", "u"))
+		return func() {
+			if job, _, err := b.pop(t.Context(), []string{"u"}); err != ErrEmpty {
+				t.Errorf("popped %+v, %v", job, err)
+			}
+		}
+	}},
+	{"it was ready", func(t *testing.T, b *backend) func() {
+		b.add(t, ready("a", "t"))
+		return func() {}
+	}},
+}
+
 // Jobs of a paused topic that become ready, in whatever way, are not delivered, not even to programs that do not know pauses. After a
 // resume they are delivered in order.
 func TestPauseHoldsWhatBecomesReady(t *testing.T) {
-	always := func(becomesReady func(t *testing.T, b *backend)) func(*testing.T, *backend) func() {
-		return func(t *testing.T, b *backend) func() { return func() { becomesReady(t, b) } }
-	}
-	job := func(id string) Job { return Job{ID: id, Topic: "t", Body: "body of " + id} }
-	returned := func(r Returned) func(*testing.T, *backend) func() {
-		return func(t *testing.T, b *backend) func() {
-			b.add(t, ready("a", "t"))
-			mine := r // both servers run at the same time
-			mine.LeaseRef = b.reserveOne(t, "t", "a")
-			return func() { check(t, made(t, b.Retry([]Returned{mine}))[0]) }
-		}
-	}
-	for _, c := range []struct {
-		name   string
-		before func(t *testing.T, b *backend) func() // the returned function makes a ready while the topic is paused
-	}{
-		{"move", always(func(t *testing.T, b *backend) {
-			b.add(t, waits("a", "t", 9))
-			moved := made(t, b.Move(Batch{Topic: "t", IDs: IDs{"a"}}, time.Unix(10, 0), time.Unix(10, 0), time.Now()))
-			if len(moved.IDs) != 1 || moved.CantPublish != nil {
-				t.Errorf("%+v", moved)
-			}
-		})},
-		{"push", always(func(t *testing.T, b *backend) { check(t, b.push(t.Context(), job("a"), Due{}, kept, Replace)) })},
-		{"push of several", always(func(t *testing.T, b *backend) {
-			terms := Terms{Lifetime: kept}
-			check(t, b.pushAll(t, Delayed{job("a"), Due{}, terms, nil}, Delayed{job("b"), Due{After: time.Hour}, terms, nil}))
-			check(t, errOf(b.remove(t.Context(), "b")))
-		})},
-		{"reschedule", func(t *testing.T, b *backend) func() {
-			b.seed(t, waits("a", "t", 60*second))
-			return func() { check(t, b.Reschedule(t.Context(), "a", 0)) }
-		}},
-		{"retry", returned(Returned{})},
-		{"release", returned(Returned{Refund: true})},
-		{"requeue", func(t *testing.T, b *backend) func() {
-			b.add(t, ready("a", "t"))
-			check(t, made(t, b.Bury([]Burial{{LeaseRef: b.reserveOne(t, "t", "a"), Reason: "why"}}))[0])
-			return func() { check(t, errorOf(b.Requeue(t.Context(), []string{"a"}, time.Hour))) }
-		}},
-		{"an entry in another topic's queue", func(t *testing.T, b *backend) func() {
-			b.add(t, content("a", "t"), entry("a", "u"))
-			return func() {
-				if job, _, err := b.pop(t.Context(), []string{"u"}); err != ErrEmpty {
-					t.Errorf("popped %+v, %v", job, err)
-				}
-			}
-		}},
-		{"it was ready", func(t *testing.T, b *backend) func() {
-			b.add(t, ready("a", "t"))
-			return func() {}
-		}},
-	} {
+	for _, c := range waysToBecomeReady {
 		t.Run(c.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, b *backend) {
 				becomesReady := c.before(t, b)

@@ -19,15 +19,17 @@ func reserves(ctx context.Context, s *Store) error {
 	return err
 }
 
+// letterD seeds a dead letter of topic t.
+var letterD = []command{
+	{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d", "reason", "r", "died", "1000"},
+	{"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
+}
+
 // TestReserveWithoutPermission is TestWithoutPermission for reserved jobs and dead letters.
 func TestReserveWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
 	ctx := t.Context()
-	letter := []command{
-		{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d", "reason", "r", "died", "1000"},
-		{"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
-	}
 	verb := func(name string) func(LeaseRef) error {
 		return func(held LeaseRef) error { return user.settleAs(t, name, held) }
 	}
@@ -47,25 +49,23 @@ func TestReserveWithoutPermission(t *testing.T) {
 		{"retry of the last attempt", "zadd rename zrem hmget", field("h", "options", "1 0 604800000"), verb("retry")},
 		{"extend", "zscore hmget zadd zrem pttl pexpire hset time", nil, verb("extend")},
 		{"bury", "zmscore hmget zadd zrem rename time", nil, verb("bury")},
-		{"requeue", "hget exists rename lpush zrem hdel hset pexpire", letter, func(LeaseRef) error {
-			return errorOf(user.Requeue(ctx, []string{"d"}, time.Hour))
-		}},
-		{"drop of a dead letter", "zmscore del zrem", letter, func(LeaseRef) error { _, err := user.DropDead(ctx, "t", []string{"d"}, time.Time{}); return err }},
-		{"remove of a dead letter", "hget del zrem zscore", letter, func(LeaseRef) error { _, err := user.remove(ctx, "d"); return err }},
-		{"dead letters", "hmget zrevrange", letter, func(LeaseRef) error {
+		{"requeue", "hget exists rename lpush zrem hdel hset pexpire", letterD, func(LeaseRef) error { return errorOf(user.Requeue(ctx, []string{"d"}, time.Hour)) }},
+		{"drop of a dead letter", "zmscore del zrem", letterD, func(LeaseRef) error { _, err := user.DropDead(ctx, "t", []string{"d"}, time.Time{}); return err }},
+		{"remove of a dead letter", "hget del zrem zscore", letterD, func(LeaseRef) error { _, err := user.remove(ctx, "d"); return err }},
+		{"dead letters", "hmget zrevrange", letterD, func(LeaseRef) error {
 			_, err := user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 10, Entries: 10, Whole: true})
 			return err
 		}},
-		{"each dead letter", "zrange zrevrange hmget", letter, func(LeaseRef) error {
+		{"each dead letter", "zrange zrevrange hmget", letterD, func(LeaseRef) error {
 			_, err := user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 1, Entries: 1, Stale: true})
 			if err == nil {
 				_, err = user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 10, Entries: 10, Oldest: true, Stale: true})
 			}
 			return err
 		}},
-		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letter, func(LeaseRef) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPosition{}); return err }},
-		{"stats", "zcard", letter, func(LeaseRef) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},
-		{"known topics", "zrange zcard", letter, func(LeaseRef) error { _, _, err := user.KnownTopics(ctx, 10, ""); return err }},
+		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letterD, func(LeaseRef) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPosition{}); return err }},
+		{"stats", "zcard", letterD, func(LeaseRef) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},
+		{"known topics", "zrange zcard", letterD, func(LeaseRef) error { _, _, err := user.KnownTopics(ctx, 10, ""); return err }},
 		{"reschedule of a reserved job", "time hget zscore pttl type zadd pexpire", nil, func(LeaseRef) error { return user.Reschedule(ctx, "h", time.Hour) }},
 		{"remove of a reserved job", "hget zscore del zrem", nil, func(LeaseRef) error { _, err := user.remove(ctx, "h"); return err }},
 		{"push of a reserved job", "hget zscore hset pexpire zadd", nil, func(LeaseRef) error {

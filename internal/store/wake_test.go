@@ -19,88 +19,18 @@ func (b *backend) woken(t *testing.T, call func()) (all []string) {
 	return all
 }
 
-// Each operation that makes a job ready, or leaves ready jobs behind, wakes the longest-waiting client and no other.
-func TestOneWaiterIsWoken(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t)
+// wakeCase is a call while first and second wait for topic t.
+type wakeCase struct {
+	name   string
+	seed   [][]command
+	before func()
+	call   func()
+	want   string // message to the first, if any
+}
+
+func (b *backend) expectWakes(t *testing.T, cases ...wakeCase) {
 	b.alive(t, "first", "second")
-	var held LeaseRef
-	holds := func() { held, _ = b.hold(t, "t", time.Minute) }
-	retry := func(r Returned) func() {
-		return func() {
-			r.LeaseRef = held
-			made(t, b.Retry([]Returned{r}))
-		}
-	}
-	job := func(id string, delay time.Duration) Delayed {
-		return Delayed{Job{ID: id, Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil}
-	}
-	push := func(jobs ...Delayed) func() {
-		return func() {
-			check(t, b.pushAll(t, jobs...))
-		}
-	}
-	take := func(how string, limits []int, n int, topics ...string) func() {
-		return func() { b.take(t, how, Wanted{Topics: topics, Limits: limits, N: n}) }
-	}
-	three := [][]command{ready("a", "t"), ready("b", "t"), ready("c", "t")}
-	dead := [][]command{
-		{{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "b", "died", "1"}, {"ZADD", "delayer:dead_letters:t", 1, "d"}, {"ZADD", "delayer:dead_topics", 1, "t"}},
-	}
-	for _, c := range []struct {
-		name   string
-		seed   [][]command
-		before func()
-		call   func()
-		want   string // message to the first, if any
-	}{
-		{"push", nil, nil, push(job("a", 0)), "1 t"},
-		{"push of several", [][]command{ready("z", "t")}, nil, push(job("a", 0), job("b", time.Hour), job("c", 0)), "3 t"},
-		{"delayed push", nil, nil, push(job("a", time.Hour)), ""},
-		{"delayed push of several", nil, nil, push(job("a", time.Hour), job("b", time.Hour)), ""},
-		{"move", [][]command{waits("a", "t", -second), waits("b", "t", -second)}, nil, func() { b.moveDue(t) }, "2 t"},
-		{"move that moves none", [][]command{waits("a", "t", 60*second)}, nil, func() { check(t, errOf(b.move(batch("t", "a", "gone")))) }, ""},
-		{"move of more than one chunk", nil, func() {
-			b.do(t, "EVAL", "for i = 1, 3501 do redis.call('ZADD', KEYS[1], i, i) end", 1, "delayer:job_pool")
-		}, func() {
-			many := Batch{Topic: "t"}
-			for i := range 3501 {
-				many.IDs = append(many.IDs, []byte(fmt.Sprint(i+1)))
-			}
-			check(t, errOf(b.move(many)))
-		}, "3501 t"},
-		{"move at once", [][]command{waits("a", "t", -second), waits("b", "t", -second)}, nil, func() {
-			if d, err := b.dueJobs(Query{Limit: 9, AtOnce: 9, Retry: time.Now()}); err != nil || len(d.Moved) != 1 || !d.Moved[0].Woken {
-				t.Errorf("%+v, %v", d, err)
-			}
-		}, "2 t"},
-		{"retry", three[:1], holds, retry(Returned{}), "1 t"},
-		{"delayed retry", three[:1], holds, retry(Returned{Delay: time.Hour}), ""},
-		{"last retry", three[:1], holds, retry(Returned{MaxAttempts: 1}), ""},
-		{"release", three[:2], holds, retry(Returned{Refund: true}), "2 t"},
-		{"ack", three[:2], holds, func() {
-			made(t, b.Ack([]LeaseRef{held}))
-		}, ""},
-		{"requeue", dead, nil, func() {
-			if errs, err := b.Requeue(t.Context(), []string{"d"}, kept); err != nil || errs[0] != nil {
-				t.Error(errs, err)
-			}
-		}, "1 t"},
-		{"reschedule to now", [][]command{waits("a", "t", 60*second)}, nil, func() { b.Reschedule(t.Context(), "a", 0) }, "1 t"},
-		{"reschedule", [][]command{waits("a", "t", 60*second)}, nil, func() { b.Reschedule(t.Context(), "a", time.Hour) }, ""},
-		{"pop of a misrouted ID", [][]command{content("a", "t"), entry("a", "other")}, nil, take("pop", nil, 1, "other"), "1 t"},
-		{"reserve of a misrouted ID", [][]command{content("a", "t"), entry("a", "other")}, nil, take("reserve", nil, 1, "other"), "1 t"},
-		{"pop that leaves jobs", three, nil, take("pop", nil, 1, "t"), "2 t"},
-		{"reserve that leaves jobs", three, nil, take("reserve", nil, 1, "t"), "2 t"},
-		{"pop that leaves jobs beyond a limit", three, nil, take("pop", []int{1, 9}, 9, "t", "other"), "2 t"},
-		{"pop that leaves none", three, nil, take("pop", nil, 3, "t"), ""},
-		{"pop that did not come to it", append(three, ready("z", "other")), nil, take("pop", nil, 1, "other", "t"), ""},
-		{"pop that wants none of it", three, nil, take("pop", []int{0}, 1, "t"), ""},
-		{"pop that stops early", [][]command{ghosts("t", 1002)}, nil, take("pop", nil, 1, "t"), "2 t"},
-		{"purge that leaves jobs", three, nil, func() { b.Purge(t.Context(), "t", 1) }, ""},
-		{"purge", three, nil, func() { b.Purge(t.Context(), "t", 9) }, ""},
-		{"jobs that wait for nobody", nil, nil, func() { b.push(t.Context(), Job{ID: "a", Topic: "other", Body: "b"}, Due{}, kept, Replace) }, ""},
-	} {
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			b.seed(t, c.seed...)
 			if c.before != nil {
@@ -120,6 +50,89 @@ func TestOneWaiterIsWoken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each operation that makes a job ready wakes the longest-waiting client and no other.
+func TestOneWaiterIsWoken(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	var held LeaseRef
+	holds := func() { held, _ = b.hold(t, "t", time.Minute) }
+	retry := func(r Returned) func() {
+		return func() {
+			r.LeaseRef = held
+			made(t, b.Retry([]Returned{r}))
+		}
+	}
+	job := func(id string, delay time.Duration) Delayed {
+		return Delayed{Job{ID: id, Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil}
+	}
+	push := func(jobs ...Delayed) func() {
+		return func() {
+			check(t, b.pushAll(t, jobs...))
+		}
+	}
+	three := [][]command{ready("a", "t"), ready("b", "t"), ready("c", "t")}
+	b.expectWakes(t,
+		wakeCase{"push", nil, nil, push(job("a", 0)), "1 t"},
+		wakeCase{"push of several", [][]command{ready("z", "t")}, nil, push(job("a", 0), job("b", time.Hour), job("c", 0)), "3 t"},
+		wakeCase{"delayed push", nil, nil, push(job("a", time.Hour)), ""},
+		wakeCase{"delayed push of several", nil, nil, push(job("a", time.Hour), job("b", time.Hour)), ""},
+		wakeCase{"move", [][]command{waits("a", "t", -second), waits("b", "t", -second)}, nil, func() { b.moveDue(t) }, "2 t"},
+		wakeCase{"move that moves none", [][]command{waits("a", "t", 60*second)}, nil, func() { check(t, errOf(b.move(batch("t", "a", "gone")))) }, ""},
+		wakeCase{"move of more than one chunk", nil, func() {
+			b.do(t, "EVAL", "for i = 1, 3501 do redis.call('ZADD', KEYS[1], i, i) end", 1, "delayer:job_pool")
+		}, func() {
+			many := Batch{Topic: "t"}
+			for i := range 3501 {
+				many.IDs = append(many.IDs, []byte(fmt.Sprint(i+1)))
+			}
+			check(t, errOf(b.move(many)))
+		}, "3501 t"},
+		wakeCase{"move at once", [][]command{waits("a", "t", -second), waits("b", "t", -second)}, nil, func() {
+			if d, err := b.dueJobs(Query{Limit: 9, AtOnce: 9, Retry: time.Now()}); err != nil || len(d.Moved) != 1 || !d.Moved[0].Woken {
+				t.Errorf("%+v, %v", d, err)
+			}
+		}, "2 t"},
+		wakeCase{"retry", three[:1], holds, retry(Returned{}), "1 t"},
+		wakeCase{"delayed retry", three[:1], holds, retry(Returned{Delay: time.Hour}), ""},
+		wakeCase{"last retry", three[:1], holds, retry(Returned{MaxAttempts: 1}), ""},
+		wakeCase{"release", three[:2], holds, retry(Returned{Refund: true}), "2 t"},
+		wakeCase{"ack", three[:2], holds, func() {
+			made(t, b.Ack([]LeaseRef{held}))
+		}, ""},
+		wakeCase{"requeue", [][]command{letterD}, nil, func() {
+			if errs, err := b.Requeue(t.Context(), []string{"d"}, kept); err != nil || errs[0] != nil {
+				t.Error(errs, err)
+			}
+		}, "1 t"},
+		wakeCase{"reschedule to now", [][]command{waits("a", "t", 60*second)}, nil, func() { b.Reschedule(t.Context(), "a", 0) }, "1 t"},
+		wakeCase{"reschedule", [][]command{waits("a", "t", 60*second)}, nil, func() { b.Reschedule(t.Context(), "a", time.Hour) }, ""},
+		wakeCase{"jobs that wait for nobody", nil, nil, func() { b.push(t.Context(), Job{ID: "a", Topic: "other", Body: "b"}, Due{}, kept, Replace) }, ""},
+	)
+}
+
+// A call that leaves ready jobs behind wakes the longest-waiting client, unless it did not come to them.
+func TestLeftJobsWakeAWaiter(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	take := func(how string, limits []int, n int, topics ...string) func() {
+		return func() { b.take(t, how, Wanted{Topics: topics, Limits: limits, N: n}) }
+	}
+	three := [][]command{ready("a", "t"), ready("b", "t"), ready("c", "t")}
+	b.expectWakes(t,
+		wakeCase{"pop of a misrouted ID", [][]command{content("a", "t"), entry("a", "other")}, nil, take("pop", nil, 1, "other"), "1 t"},
+		wakeCase{"reserve of a misrouted ID", [][]command{content("a", "t"), entry("a", "other")}, nil, take("reserve", nil, 1, "other"), "1 t"},
+		wakeCase{"pop that leaves jobs", three, nil, take("pop", nil, 1, "t"), "2 t"},
+		wakeCase{"reserve that leaves jobs", three, nil, take("reserve", nil, 1, "t"), "2 t"},
+		wakeCase{"pop that leaves jobs beyond a limit", three, nil, take("pop", []int{1, 9}, 9, "t", "other"), "2 t"},
+		wakeCase{"pop that leaves none", three, nil, take("pop", nil, 3, "t"), ""},
+		wakeCase{"pop that did not come to it", append(three, ready("z", "other")), nil, take("pop", nil, 1, "other", "t"), ""},
+		wakeCase{"pop that wants none of it", three, nil, take("pop", []int{0}, 1, "t"), ""},
+		wakeCase{"pop that stops early", [][]command{ghosts("t", 1002)}, nil, take("pop", nil, 1, "t"), "2 t"},
+		wakeCase{"purge that leaves jobs", three, nil, func() { b.Purge(t.Context(), "t", 1) }, ""},
+		wakeCase{"purge", three, nil, func() { b.Purge(t.Context(), "t", 9) }, ""},
+	)
 }
 
 // Dead waiters are skipped, a bounded number per call so that Redis is not blocked.

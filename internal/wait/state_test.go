@@ -24,94 +24,109 @@ func (h *hand) stateOf(topic string) string {
 	return name
 }
 
+// beginnings bring the topic into a state.
+var beginnings = map[string]func(*hand) *guest{
+	"unknown": func(h *hand) *guest {
+		g := h.waiter("t")
+		h.answer(h.asks(), store.Popped{}, errCut)
+		return g
+	},
+	"ready": func(h *hand) *guest {
+		g := h.waiter("t")
+		h.settle()
+		h.s.wake("t", 1)
+		return g
+	},
+	"polling": func(h *hand) *guest {
+		g := h.waiter("t")
+		h.one = h.asks()
+		return g
+	},
+	"registered": func(h *hand) *guest {
+		g := h.waiter("t")
+		h.settle()
+		return g
+	},
+}
+
+func byAnswer(p store.Popped, err error) func(*hand, *guest) {
+	return func(h *hand, _ *guest) { h.answer(h.one, p, err) }
+}
+
+func callerLeaves(h *hand, g *guest) { h.leave(g.caller, store.ErrEmpty) }
+
+func callerJoins(h *hand, _ *guest) { h.waiter("t") }
+
+func callerAsks(h *hand, _ *guest) { h.joins(Request{Topics: []string{"t"}, N: 1}) }
+
+func isWoken(h *hand, _ *guest) { h.s.wake("t", 2) }
+
+func checkFinds(jobs int, isListed bool) func(*hand, *guest) {
+	return func(h *hand, _ *guest) { h.check(isListed, map[string]int{"t": jobs}) }
+}
+
+func subscriptionEnds(h *hand, _ *guest) { h.s.listener.close() }
+
+func inOrder(events ...func(*hand, *guest)) func(*hand, *guest) {
+	return func(h *hand, g *guest) {
+		for _, event := range events {
+			event(h, g)
+		}
+	}
+}
+
+var (
+	noneLeft = store.Popped{Registered: true}
+	gotOne   = store.Popped{Jobs: jobs("t", 1)}
+	someLeft = store.Popped{Jobs: jobs("t", 1), Remaining: []int{3}}
+)
+
+var stateEvents = []struct {
+	state, event string
+	do           func(*hand, *guest)
+	want         string
+	passed       bool
+}{
+	{"unknown", "a caller asks", callerAsks, "unknown+", false},
+	{"unknown", "a caller who waits joins", callerJoins, "unknown+", false},
+	{"unknown", "woken", isWoken, "ready+", false},
+	{"unknown", "a check finds jobs", checkFinds(2, true), "ready+", false},
+	{"unknown", "a check finds none, and enters", checkFinds(0, true), "registered", false},
+	{"unknown", "a check finds none, and can't enter", checkFinds(0, false), "unknown", false},
+
+	{"ready", "a caller asks", callerAsks, "ready+", false},
+	{"ready", "the caller leaves", callerLeaves, "unknown", true},
+
+	{"polling", "the caller leaves", callerLeaves, "polling", false},
+	{"polling", "brought all, none are left", inOrder(callerJoins, byAnswer(gotOne, nil)), "unknown+", false},
+	{"polling", "brought all, some are left", inOrder(callerJoins, byAnswer(someLeft, nil)), "ready+", false},
+	{"polling", "brought less, and we were isListed", byAnswer(noneLeft, nil), "registered", false},
+	{"polling", "brought less, and we were not", byAnswer(store.Popped{}, nil), "unknown", false},
+	{"polling", "brought less, as it stopped early", byAnswer(store.Popped{More: true, Registered: true}, nil), "ready+", false},
+	{"polling", "woken, then brought less", inOrder(isWoken, byAnswer(noneLeft, nil)), "ready+", false},
+	{"polling", "woken, then failed", inOrder(isWoken, byAnswer(store.Popped{}, errCut)), "ready+", false},
+	{"polling", "a check finds jobs, then brought less", inOrder(checkFinds(2, true), byAnswer(noneLeft, nil)), "ready+", false},
+	{"polling", "the subscription ends, then brought less", inOrder(subscriptionEnds, byAnswer(noneLeft, nil)), "unknown", false},
+	{"polling", "the caller leaves, then brought less", inOrder(callerLeaves, byAnswer(noneLeft, nil)), "registered", false},
+	{"polling", "woken, the caller leaves, then brought less", inOrder(isWoken, callerLeaves, byAnswer(noneLeft, nil)), "unknown", true},
+	{"polling", "woken, the caller leaves, then failed", inOrder(isWoken, callerLeaves, byAnswer(store.Popped{}, errCut)), "unknown", true},
+	{"polling", "woken, then brought all", inOrder(isWoken, byAnswer(gotOne, nil)), "unknown", true},
+	{"polling", "a check finds jobs, the caller leaves", inOrder(checkFinds(1, true), callerLeaves, byAnswer(noneLeft, nil)), "unknown", false},
+
+	{"registered", "a caller asks", callerAsks, "registered+", false},
+	{"registered", "woken", isWoken, "ready+", false},
+	{"registered", "a check finds jobs", checkFinds(2, true), "ready+", false},
+	{"registered", "the caller leaves, woken", inOrder(callerLeaves, isWoken), "unknown", true},
+	{"registered", "the caller leaves, the subscription ends", inOrder(callerLeaves, subscriptionEnds), "unknown", false},
+}
+
 // The table in the package comment: the states of a topic with callers and the events that change
 // them.
 func TestStates(t *testing.T) {
-	var one *poll
-	states := map[string]func(*hand) *guest{
-		"unknown": func(h *hand) *guest {
-			g := h.waiter("t")
-			h.answer(h.asks(), store.Popped{}, errCut)
-			return g
-		},
-		"ready": func(h *hand) *guest {
-			g := h.waiter("t")
-			h.settle()
-			h.s.wake("t", 1)
-			return g
-		},
-		"polling": func(h *hand) *guest {
-			g := h.waiter("t")
-			one = h.asks()
-			return g
-		},
-		"registered": func(h *hand) *guest {
-			g := h.waiter("t")
-			h.settle()
-			return g
-		},
-	}
-	answers := func(p store.Popped, err error) func(*hand, *guest) {
-		return func(h *hand, _ *guest) { h.answer(one, p, err) }
-	}
-	leaves := func(h *hand, g *guest) { h.leave(g.caller, store.ErrEmpty) }
-	joins := func(h *hand, _ *guest) { h.waiter("t") }
-	asks := func(h *hand, _ *guest) { h.joins(Request{Topics: []string{"t"}, N: 1}) }
-	woken := func(h *hand, _ *guest) { h.s.wake("t", 2) }
-	finds := func(jobs int, isListed bool) func(*hand, *guest) {
-		return func(h *hand, _ *guest) { h.check(isListed, map[string]int{"t": jobs}) }
-	}
-	ends := func(h *hand, _ *guest) { h.s.listener.close() }
-	then := func(events ...func(*hand, *guest)) func(*hand, *guest) {
-		return func(h *hand, g *guest) {
-			for _, event := range events {
-				event(h, g)
-			}
-		}
-	}
-	none, got := store.Popped{Registered: true}, store.Popped{Jobs: jobs("t", 1)}
-	some := store.Popped{Jobs: jobs("t", 1), Remaining: []int{3}}
-	for _, c := range []struct {
-		state, event string
-		do           func(*hand, *guest)
-		want         string
-		passed       bool
-	}{
-		{"unknown", "a caller asks", asks, "unknown+", false},
-		{"unknown", "a caller who waits joins", joins, "unknown+", false},
-		{"unknown", "woken", woken, "ready+", false},
-		{"unknown", "a check finds jobs", finds(2, true), "ready+", false},
-		{"unknown", "a check finds none, and enters", finds(0, true), "registered", false},
-		{"unknown", "a check finds none, and can't enter", finds(0, false), "unknown", false},
-
-		{"ready", "a caller asks", asks, "ready+", false},
-		{"ready", "the caller leaves", leaves, "unknown", true},
-
-		{"polling", "the caller leaves", leaves, "polling", false},
-		{"polling", "brought all, none are left", then(joins, answers(got, nil)), "unknown+", false},
-		{"polling", "brought all, some are left", then(joins, answers(some, nil)), "ready+", false},
-		{"polling", "brought less, and we were isListed", answers(none, nil), "registered", false},
-		{"polling", "brought less, and we were not", answers(store.Popped{}, nil), "unknown", false},
-		{"polling", "brought less, as it stopped early", answers(store.Popped{More: true, Registered: true}, nil), "ready+", false},
-		{"polling", "woken, then brought less", then(woken, answers(none, nil)), "ready+", false},
-		{"polling", "woken, then failed", then(woken, answers(store.Popped{}, errCut)), "ready+", false},
-		{"polling", "a check finds jobs, then brought less", then(finds(2, true), answers(none, nil)), "ready+", false},
-		{"polling", "the subscription ends, then brought less", then(ends, answers(none, nil)), "unknown", false},
-		{"polling", "the caller leaves, then brought less", then(leaves, answers(none, nil)), "registered", false},
-		{"polling", "woken, the caller leaves, then brought less", then(woken, leaves, answers(none, nil)), "unknown", true},
-		{"polling", "woken, the caller leaves, then failed", then(woken, leaves, answers(store.Popped{}, errCut)), "unknown", true},
-		{"polling", "woken, then brought all", then(woken, answers(got, nil)), "unknown", true},
-		{"polling", "a check finds jobs, the caller leaves", then(finds(1, true), leaves, answers(none, nil)), "unknown", false},
-
-		{"registered", "a caller asks", asks, "registered+", false},
-		{"registered", "woken", woken, "ready+", false},
-		{"registered", "a check finds jobs", finds(2, true), "ready+", false},
-		{"registered", "the caller leaves, woken", then(leaves, woken), "unknown", true},
-		{"registered", "the caller leaves, the subscription ends", then(leaves, ends), "unknown", false},
-	} {
+	for _, c := range stateEvents {
 		t.Run(c.state+", "+c.event, func(t *testing.T) {
 			h := inHand(t)
-			g := states[c.state](h)
+			g := beginnings[c.state](h)
 			if got := h.stateOf("t"); got != c.state && got != c.state+"+" {
 				t.Fatalf("it begins as %s", got)
 			}
@@ -199,19 +214,9 @@ var transitions = []struct {
 
 // The table in the package comment: each state and each event. During a poll, an event changes the state that follows.
 func TestTransitions(t *testing.T) {
-	begin := func(s state) *waitQueue {
-		q := &waitQueue{state: s}
-		switch s {
-		case ready:
-			q.jobs = 2
-		case throttled:
-			q.throttle = &throttle{time.NewTimer(time.Hour)}
-		}
-		return q
-	}
 	for i, s := range []state{unknown, ready, registered, throttled} {
 		for _, e := range transitions {
-			q := begin(s)
+			q := queueIn(s)
 			q.on(e.event, e.jobs)
 			if q.state != e.want[i] || q.jobs != e.left[i] || q.throttle != nil && (q.state != throttled || e.event == limited) {
 				t.Errorf("%s, %s: %s with %d jobs, %v, want %s with %d", names[s], e.name, names[q.state], q.jobs, q.throttle, names[e.want[i]], e.left[i])
@@ -225,7 +230,7 @@ func TestTransitions(t *testing.T) {
 			if e.event == abandoned {
 				continue // has no effect during a poll
 			}
-			q = begin(s)
+			q = queueIn(s)
 			q.on(sent, noJobs)
 			if q.state != polling || q.jobs != 0 {
 				t.Fatalf("%s, sent: %s with %d jobs", names[s], names[q.state], q.jobs)
@@ -243,18 +248,34 @@ func TestTransitions(t *testing.T) {
 			}
 		}
 	}
-	q := begin(ready)
+}
+
+// queueIn returns a queue in this state.
+func queueIn(s state) *waitQueue {
+	q := &waitQueue{state: s}
+	switch s {
+	case ready:
+		q.jobs = 2
+	case throttled:
+		q.throttle = &throttle{time.NewTimer(time.Hour)}
+	}
+	return q
+}
+
+// What several events in a row leave.
+func TestTransitionsInARow(t *testing.T) {
+	q := queueIn(ready)
 	q.on(sent, noJobs)
 	q.on(woken, 1)
 	if q.on(abandoned, noJobs); q.state != polling || q.jobs != 1 || !q.told {
 		t.Errorf("polling, the last caller leaves: %+v", q)
 	}
-	q = begin(throttled)
+	q = queueIn(throttled)
 	q.on(left, 1) // callers that pop
 	if q.on(unheard, noJobs); q.state != ready {
 		t.Errorf("throttled with jobs for those who pop, the subscription ends: %s", names[q.state])
 	}
-	q = begin(throttled)
+	q = queueIn(throttled)
 	q.told, q.byCheck = true, true
 	if q.on(failed, noJobs); !q.told || q.byCheck {
 		t.Errorf("an error: told %v, by a check %v; the wake-up is to be passed on", q.told, q.byCheck)
