@@ -35,24 +35,11 @@ func TestScriptFlushAtAnyTime(t *testing.T) {
 	w.expectManyMoved(jobs, topics)
 }
 
-// TestRedisKilled kills Redis three times while jobs are pushed and moved, once between a read of due jobs and the
-// moves. Each job whose push succeeded enters its queue once, and each job whose push failed at most once.
-func TestRedisKilled(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "--appendonly", "yes", "--appendfsync", "always")
-	killNow, killed := atomic.Bool{}, make(chan struct{})
-	w.onLook(func(int) {
-		if killNow.CompareAndSwap(true, false) {
-			w.Kill()
-			killed <- struct{}{}
-		}
-	})
-	stop := w.run()
-
+// produce pushes jobs until stop. pushed has their IDs, with true if a job is certain to be stored; stored receives for each of these.
+func (w *world) produce() (pushed map[string]bool, stored chan struct{}, stop func()) {
 	var mu sync.Mutex
-	pushed := map[string]bool{} // true if it is certain to be stored
-	stored := make(chan struct{}, 100000)
-	ctx, cancel := context.WithCancel(t.Context())
+	pushed, stored = map[string]bool{}, make(chan struct{}, 100000)
+	ctx, cancel := context.WithCancel(w.TB.Context())
 	var producers sync.WaitGroup
 	for p := range 4 {
 		s := store.New(w.pool(), prefix)
@@ -72,6 +59,24 @@ func TestRedisKilled(t *testing.T) {
 			}
 		})
 	}
+	return pushed, stored, func() { cancel(); producers.Wait() }
+}
+
+// TestRedisKilled kills Redis three times while jobs are pushed and moved, once between a read of due jobs and the
+// moves. Each job whose push succeeded enters its queue once, and each job whose push failed at most once.
+func TestRedisKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "--appendonly", "yes", "--appendfsync", "always")
+	killNow, killed := atomic.Bool{}, make(chan struct{})
+	w.onLook(func(int) {
+		if killNow.CompareAndSwap(true, false) {
+			w.Kill()
+			killed <- struct{}{}
+		}
+	})
+	stop := w.run()
+
+	pushed, stored, stopProducing := w.produce()
 	awaitStored := func(n int) {
 		t.Helper()
 		for range n {
@@ -90,8 +95,7 @@ func TestRedisKilled(t *testing.T) {
 		w.Restart()
 	}
 	awaitStored(100)
-	cancel()
-	producers.Wait()
+	stopProducing()
 	w.awaitEmptyPool()
 	stop()
 

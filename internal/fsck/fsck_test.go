@@ -231,6 +231,33 @@ func (f *fixture) compare(want redistest.State) {
 	}
 }
 
+// popAsOld pops like the original until all are pushed and the queue is empty.
+func (f *fixture) popAsOld(pushed context.Context, count func(id string, n int)) {
+	conn := f.pool.Get()
+	defer conn.Close()
+	for {
+		id, err := redis.String(conn.Do("RPOP", "delayer:ready_queue:old"))
+		if errors.Is(err, redis.ErrNil) {
+			if pushed.Err() != nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		redistest.Check(f.t, err)
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		job, err := redis.StringMap(conn.Do("HGETALL", "delayer:job_bucket:"+id))
+		redistest.Check(f.t, err)
+		if job["topic"] == "" {
+			f.t.Errorf("%s has no bucket", id)
+		}
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		_, err = conn.Do("DEL", "delayer:job_bucket:"+id)
+		redistest.Check(f.t, err)
+		count(id, 1)
+	}
+}
+
 // load pushes and takes jobs until stop, which returns how often each was delivered.
 func (f *fixture) load() (stop func() map[string]int) {
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -255,32 +282,8 @@ func (f *fixture) load() (stop func() map[string]int) {
 		})
 	}
 	pushed, end := context.WithCancel(f.ctx)
-	for range 8 { // pops like the original
-		consumers.Go(func() {
-			conn := f.pool.Get()
-			defer conn.Close()
-			for {
-				id, err := redis.String(conn.Do("RPOP", "delayer:ready_queue:old"))
-				if errors.Is(err, redis.ErrNil) {
-					if pushed.Err() != nil {
-						return
-					}
-					time.Sleep(time.Millisecond)
-					continue
-				}
-				redistest.Check(f.t, err)
-				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-				job, err := redis.StringMap(conn.Do("HGETALL", "delayer:job_bucket:"+id))
-				redistest.Check(f.t, err)
-				if job["topic"] == "" {
-					f.t.Errorf("%s has no bucket", id)
-				}
-				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-				_, err = conn.Do("DEL", "delayer:job_bucket:"+id)
-				redistest.Check(f.t, err)
-				count(id, 1)
-			}
-		})
+	for range 8 {
+		consumers.Go(func() { f.popAsOld(pushed, count) })
 	}
 	for k := range 4 {
 		consumers.Go(func() {
