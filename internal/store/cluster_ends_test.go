@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -30,119 +31,142 @@ func stable(slot int, nodes ...*redistest.Server) {
 	}
 }
 
+// endsOfKeys is a store whose slot migrates, and still has all its keys here.
+type endsOfKeys struct {
+	*Store
+	t    *testing.T
+	ctx  context.Context
+	from *redistest.Server
+	held LeaseRef
+}
+
+func jobNow(id, topic string) Delayed {
+	return Delayed{Job{ID: id, Topic: topic, Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}
+}
+
+func (e *endsOfKeys) push(jobs ...Delayed) {
+	e.t.Helper()
+	check(e.t, errorOf(e.Push(jobs).Do(e.ctx)))
+}
+
+func (e *endsOfKeys) reserve(topic string) LeaseRef {
+	e.t.Helper()
+	got := made(e.t, e.Reserve(Wanted{Topics: []string{topic}, N: 1}, Reservation{Lease: time.Hour}))
+	return LeaseRef{topic, got.Jobs[0].ID, got.Leases[0].Token}
+}
+
+// where returns the places of a job.
+func (e *endsOfKeys) where(id, topic string) (places []string) {
+	if e.from.Do("ZSCORE", e.keys.JobPool(), id) != nil {
+		places = append(places, "pool")
+	}
+	if slices.Contains(e.from.Strings("LRANGE", e.keys.ReadyQueue(topic), 0, -1), id) {
+		places = append(places, "queue")
+	}
+	if e.from.Do("EXISTS", e.keys.JobBucket(id)) == int64(1) {
+		places = append(places, "bucket")
+	}
+	if e.from.Do("EXISTS", e.keys.DeadLetter(id)) == int64(1) {
+		places = append(places, "letter")
+	}
+	return places
+}
+
+func (e *endsOfKeys) limit()          { check(e.t, e.limitTo(e.ctx, Limit{Concurrency: 1})) }
+func (e *endsOfKeys) slots() []string { return e.from.Strings("ZRANGE", e.keys.Slots("t"), 0, -1) }
+
+func takeOfT(e *endsOfKeys) error {
+	return errOf(e.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{Lease: time.Hour}).Do(e.ctx))
+}
+
+var lostB = LeaseRef{"t", "b", 1}
+
+// keysThatEnd are calls of scripts that empty a key midway.
+var keysThatEnd = map[string]struct {
+	before func(e *endsOfKeys)
+	call   func(e *endsOfKeys) error
+	isDone func(e *endsOfKeys, err error) bool // or nothing has changed
+}{
+	"push two again": {func(e *endsOfKeys) {
+		e.push(jobNow("a", "t"))
+		e.reserve("t")
+		e.push(jobNow("b", "t"), jobNow("c", "t"))
+	}, func(e *endsOfKeys) error {
+		return errOf(e.Push([]Delayed{jobNow("a", "t"), jobNow("b", "t")}).Do(e.ctx))
+	}, func(e *endsOfKeys, err error) bool {
+		return err == nil || slices.Equal(e.where("b", "t"), []string{"queue", "bucket"})
+	}},
+	"retry two, one of them lost": {func(e *endsOfKeys) {
+		e.push(jobNow("a", "t"), jobNow("c", "t"))
+		e.held = e.reserve("t")
+	}, func(e *endsOfKeys) error {
+		return errOf(e.Retry([]Returned{{LeaseRef: e.held}, {LeaseRef: lostB}}).Do(e.ctx))
+	}, func(e *endsOfKeys, err error) bool {
+		counted := e.from.Do("HGET", e.keys.Reserved(), "t") != nil
+		return (err == nil || slices.Equal(e.where("a", "t"), []string{"pool", "bucket"})) && (!counted || slices.Contains(e.where("a", "t"), "pool"))
+	}},
+	"retry two of a limited topic, one of them lost": {func(e *endsOfKeys) {
+		e.limit()
+		e.push(jobNow("a", "t"), jobNow("c", "t"))
+		e.held = e.reserve("t")
+	}, func(e *endsOfKeys) error {
+		return errOf(e.Retry([]Returned{{LeaseRef: e.held}, {LeaseRef: lostB}}).Do(e.ctx))
+	}, func(e *endsOfKeys, _ error) bool {
+		return len(e.slots()) == 0 || slices.Contains(e.where("a", "t"), "pool")
+	}},
+	"bury two, one of them lost": {func(e *endsOfKeys) {
+		e.push(jobNow("a", "t"), jobNow("c", "t"))
+		e.held = e.reserve("t")
+		e.from.Do("ZADD", e.keys.DeadLetters("t"), 1, "x")
+		e.from.Do("HSET", e.keys.DeadLetter("a"), "topic", "t", "body", "old")
+	}, func(e *endsOfKeys) error {
+		return errOf(e.Bury([]Burial{{LeaseRef: e.held, Reason: "w"}, {LeaseRef: lostB, Reason: "w"}}).Do(e.ctx))
+	}, func(e *endsOfKeys, err error) bool { return err == nil || slices.Contains(e.where("a", "t"), "pool") }},
+	"repair schedules": {func(e *endsOfKeys) {
+		e.push(jobNow("a", ScheduleTopic), jobNow("w", "t"))
+		e.reserve("t")
+		e.from.Do("ZADD", e.keys.Schedules(), 0, "x")
+	}, func(e *endsOfKeys) error { return errOf(e.RepairSchedules(e.ctx, "", true)) }, func(e *endsOfKeys, _ error) bool {
+		return slices.Contains(e.where("a", ScheduleTopic), "queue")
+	}},
+	"reserve of a limited topic without a pool": {func(e *endsOfKeys) {
+		e.limit()
+		e.push(jobNow("a", "t"), jobNow("c", "t"))
+		e.reserve("t")
+		e.from.Do("ZADD", e.keys.Slots("t"), "1000000.123457", "a")
+		e.from.Do("DEL", e.keys.JobPool())
+	}, func(e *endsOfKeys) error {
+		takeOfT(e)
+		takeOfT(e)
+		return takeOfT(e)
+	}, func(e *endsOfKeys, _ error) bool { // refused calls do not count
+		return string(e.from.Do("HGET", e.keys.Reserved(), "t").([]byte)) == "2199023255553"
+	}},
+	"reserve of a limited topic whose slots are all free": {func(e *endsOfKeys) {
+		e.limit()
+		e.push(jobNow("a", "t"))
+		e.push(Delayed{Job: Job{ID: "w", Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: 2 * time.Hour}})
+		e.from.Do("ZADD", e.keys.Slots("t"), "1000000", "gone")
+	}, takeOfT, func(e *endsOfKeys, _ error) bool {
+		return !slices.Contains(e.where("a", "t"), "pool") || slices.Contains(e.slots(), "a")
+	}},
+}
+
 // While a slot migrates and still has all its keys here, a script that empties a key midway either completes or changes nothing.
 func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 	redistest.Long(t)
 	cluster, s, slot, from, to := slotToMove(t)
-	ctx := t.Context()
-	job := func(id, topic string) Delayed {
-		return Delayed{Job{ID: id, Topic: topic, Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}
-	}
-	push := func(t *testing.T, jobs ...Delayed) {
-		t.Helper()
-		errs := made(t, s.Push(jobs))
-		for _, err := range errs {
-			check(t, err)
-		}
-	}
-	reserve := func(t *testing.T, topic string) LeaseRef {
-		t.Helper()
-		got := made(t, s.Reserve(Wanted{Topics: []string{topic}, N: 1}, Reservation{Lease: time.Hour}))
-		return LeaseRef{topic, got.Jobs[0].ID, got.Leases[0].Token}
-	}
-	where := func(id, topic string) (places []string) {
-		if from.Do("ZSCORE", s.keys.JobPool(), id) != nil {
-			places = append(places, "pool")
-		}
-		if slices.Contains(from.Strings("LRANGE", s.keys.ReadyQueue(topic), 0, -1), id) {
-			places = append(places, "queue")
-		}
-		if from.Do("EXISTS", s.keys.JobBucket(id)) == int64(1) {
-			places = append(places, "bucket")
-		}
-		if from.Do("EXISTS", s.keys.DeadLetter(id)) == int64(1) {
-			places = append(places, "letter")
-		}
-		return places
-	}
-
-	lost := LeaseRef{"t", "b", 1}
-	limit := func(t *testing.T) { check(t, s.limitTo(ctx, Limit{Concurrency: 1})) }
-	take := func() error {
-		return errOf(s.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{Lease: time.Hour}).Do(ctx))
-	}
-	slots := func() []string { return from.Strings("ZRANGE", s.keys.Slots("t"), 0, -1) }
-	var held LeaseRef
-	for name, c := range map[string]struct {
-		before func(t *testing.T)
-		call   func() error
-		isDone func(err error) bool // or nothing has changed
-	}{
-		"push two again": {func(t *testing.T) {
-			push(t, job("a", "t"))
-			reserve(t, "t")
-			push(t, job("b", "t"), job("c", "t"))
-		}, func() error { return errOf(s.Push([]Delayed{job("a", "t"), job("b", "t")}).Do(ctx)) }, func(err error) bool {
-			return err == nil || slices.Equal(where("b", "t"), []string{"queue", "bucket"})
-		}},
-		"retry two, one of them lost": {func(t *testing.T) {
-			push(t, job("a", "t"), job("c", "t"))
-			held = reserve(t, "t")
-		}, func() error { return errOf(s.Retry([]Returned{{LeaseRef: held}, {LeaseRef: lost}}).Do(ctx)) }, func(err error) bool {
-			counted := from.Do("HGET", s.keys.Reserved(), "t") != nil
-			return (err == nil || slices.Equal(where("a", "t"), []string{"pool", "bucket"})) && (!counted || slices.Contains(where("a", "t"), "pool"))
-		}},
-		"retry two of a limited topic, one of them lost": {func(t *testing.T) {
-			limit(t)
-			push(t, job("a", "t"), job("c", "t"))
-			held = reserve(t, "t")
-		}, func() error { return errOf(s.Retry([]Returned{{LeaseRef: held}, {LeaseRef: lost}}).Do(ctx)) }, func(error) bool {
-			return len(slots()) == 0 || slices.Contains(where("a", "t"), "pool")
-		}},
-		"bury two, one of them lost": {func(t *testing.T) {
-			push(t, job("a", "t"), job("c", "t"))
-			held = reserve(t, "t")
-			from.Do("ZADD", s.keys.DeadLetters("t"), 1, "x")
-			from.Do("HSET", s.keys.DeadLetter("a"), "topic", "t", "body", "old")
-		}, func() error {
-			return errOf(s.Bury([]Burial{{LeaseRef: held, Reason: "w"}, {LeaseRef: lost, Reason: "w"}}).Do(ctx))
-		}, func(err error) bool { return err == nil || slices.Contains(where("a", "t"), "pool") }},
-		"repair schedules": {func(t *testing.T) {
-			push(t, job("a", ScheduleTopic), job("w", "t"))
-			reserve(t, "t")
-			from.Do("ZADD", s.keys.Schedules(), 0, "x")
-		}, func() error { return errOf(s.RepairSchedules(ctx, "", true)) }, func(error) bool {
-			return slices.Contains(where("a", ScheduleTopic), "queue")
-		}},
-		"reserve of a limited topic without a pool": {func(t *testing.T) {
-			limit(t)
-			push(t, job("a", "t"), job("c", "t"))
-			reserve(t, "t")
-			from.Do("ZADD", s.keys.Slots("t"), "1000000.123457", "a")
-			from.Do("DEL", s.keys.JobPool())
-		}, func() error {
-			take()
-			take()
-			return take()
-		}, func(error) bool { // refused calls do not count
-			return string(from.Do("HGET", s.keys.Reserved(), "t").([]byte)) == "2199023255553"
-		}},
-		"reserve of a limited topic whose slots are all free": {func(t *testing.T) {
-			limit(t)
-			push(t, job("a", "t"))
-			push(t, Delayed{Job: Job{ID: "w", Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: 2 * time.Hour}})
-			from.Do("ZADD", s.keys.Slots("t"), "1000000", "gone")
-		}, take, func(error) bool { return !slices.Contains(where("a", "t"), "pool") || slices.Contains(slots(), "a") }},
-	} {
+	for name, c := range keysThatEnd {
 		t.Run(name, func(t *testing.T) {
+			e := &endsOfKeys{Store: s, t: t, ctx: t.Context(), from: from}
 			from.Do("FLUSHALL")
 			to.Do("FLUSHALL")
-			c.before(t)
+			c.before(e)
 			cluster.BeginMove(slot, to)
-			err := c.call()
+			err := c.call(e)
 			stable(slot, from, to)
-			if !c.isDone(err) {
-				t.Errorf("done in part (%v): a is in %q, b in %q, the slots are %q", err, where("a", "t"), where("b", "t"), slots())
+			if !c.isDone(e, err) {
+				t.Errorf("done in part (%v): a is in %q, b in %q, the slots are %q", err, e.where("a", "t"), e.where("b", "t"), e.slots())
 			}
 		})
 	}

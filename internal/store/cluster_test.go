@@ -27,6 +27,58 @@ func poolOf(t *testing.T, c *redistest.Cluster) *redisconn.Cluster {
 	return pool
 }
 
+func wakeOfMe(s *Store) string { return s.Keys().Wake("me") }
+
+// subscribedTo returns a subscription to the channels of these stores, which are on one node.
+func subscribedTo(t *testing.T, s *Store, more ...*Store) *Subscription {
+	t.Helper()
+	var sub *Subscription
+	redistest.Until(t, "it hears its channels", func() bool {
+		var err error
+		if sub, err = s.Subscribe(t.Context(), time.Minute); err != nil {
+			return false
+		}
+		for _, s := range append(more, s) {
+			if err := sub.Add(wakeOfMe(s)); err != nil {
+				sub.Close()
+				return false
+			}
+			if event, err := sub.Receive(); err != nil {
+				sub.Close()
+				return false
+			} else if !event.Subscribed || event.Channel != wakeOfMe(s) {
+				t.Fatalf("got %+v", event)
+			}
+		}
+		return true
+	})
+	t.Cleanup(func() { sub.Close() })
+	return sub
+}
+
+// awaitEnd waits until the subscription has ended.
+func awaitEnd(t *testing.T, s *Store, sub *Subscription, what string) {
+	t.Helper()
+	over := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := sub.Receive(); err != nil {
+				over <- err
+				return
+			}
+		}
+	}()
+	redistest.Until(t, what, func() bool {
+		s.Ping(t.Context()) // a client that sends nothing learns nothing
+		select {
+		case <-over:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
 // A subscription receives the channels of one node, whatever their slots, and ends when one of them moves to another node.
 func TestSubscriptionInCluster(t *testing.T) {
 	redistest.Long(t)
@@ -35,7 +87,6 @@ func TestSubscriptionInCluster(t *testing.T) {
 	p := inCluster(t, c)
 	ctx := t.Context()
 	check(t, p[0].Ping(ctx))
-	channel := func(s *Store) string { return s.Keys().Wake("me") }
 	var here, there []*Store // stores on the node of p[0], and the others
 	for _, s := range p {
 		if s.Node() == p[0].Node() {
@@ -47,35 +98,10 @@ func TestSubscriptionInCluster(t *testing.T) {
 	slot := func(s *Store) int { return c.Slot(s.Keys().JobPool()) }
 	owner := c.Owner(slot(here[0]))
 
-	subscribe := func(s *Store, more ...*Store) *Subscription {
-		t.Helper()
-		var sub *Subscription
-		redistest.Until(t, "it hears its channels", func() bool {
-			var err error
-			if sub, err = s.Subscribe(ctx, time.Minute); err != nil {
-				return false
-			}
-			for _, s := range append(more, s) {
-				if err := sub.Add(channel(s)); err != nil {
-					sub.Close()
-					return false
-				}
-				if event, err := sub.Receive(); err != nil {
-					sub.Close()
-					return false
-				} else if !event.Subscribed || event.Channel != channel(s) {
-					t.Fatalf("got %+v", event)
-				}
-			}
-			return true
-		})
-		t.Cleanup(func() { sub.Close() })
-		return sub
-	}
-	sub := subscribe(here[0], here[1], here[2])
+	sub := subscribedTo(t, here[0], here[1], here[2])
 	for _, s := range here[:3] {
-		owner.Do("SPUBLISH", channel(s), "x")
-		expectEvents(t, sub, told(channel(s), "x"))
+		owner.Do("SPUBLISH", wakeOfMe(s), "x")
+		expectEvents(t, sub, told(wakeOfMe(s), "x"))
 	}
 	counts, err := here[1].Waiters(ctx, waitedFor("t"))
 	if err != nil || len(counts[0]) != 0 {
@@ -85,53 +111,32 @@ func TestSubscriptionInCluster(t *testing.T) {
 	if counts, err = here[1].Waiters(ctx, waitedFor("t")); err != nil || len(counts[0]) != 1 {
 		t.Errorf("waiters %v, %v, want 1", counts, err)
 	}
-	check(t, sub.Remove(channel(here[2])))
-	check(t, sub.Add(channel(there[0])))
+	check(t, sub.Remove(wakeOfMe(here[2])))
+	check(t, sub.Add(wakeOfMe(there[0])))
 	if event, err := sub.Receive(); !isNotHere(err) {
 		t.Errorf("a channel of another node: %+v, %v", event, err)
 	}
 
-	ended := func(sub *Subscription, what string) {
-		t.Helper()
-		over := make(chan error, 1)
-		go func() {
-			for {
-				if _, err := sub.Receive(); err != nil {
-					over <- err
-					return
-				}
-			}
-		}()
-		redistest.Until(t, what, func() bool {
-			here[0].Ping(ctx) // a client that sends nothing learns nothing
-			select {
-			case <-over:
-				return true
-			default:
-				return false
-			}
-		})
-	}
-	sub = subscribe(here[0], here[1])
+	sub = subscribedTo(t, here[0], here[1])
 	c.MoveSlot(slot(here[1]), c.Owner(slot(there[0])))
-	ended(sub, "a slot has moved")
-	subscribe(here[1])
+	awaitEnd(t, here[0], sub, "a slot has moved")
+	subscribedTo(t, here[1])
 	if here[1].Node() == here[0].Node() {
 		t.Error("the partition is where it was")
 	}
 
-	sub = subscribe(here[0])
+	sub = subscribedTo(t, here[0])
 	i := slices.Index(c.Servers, owner)
 	c.AwaitHealth()
 	c.Failover(c.Servers[3+i])
 	c.AwaitOwner(slot(here[0]), owner)
 	owner.Do("CLIENT", "KILL", "TYPE", "normal") // the connections of the pool
-	ended(sub, "its node was demoted")
-	sub = subscribe(here[0])
+	awaitEnd(t, here[0], sub, "its node was demoted")
+	sub = subscribedTo(t, here[0])
 	c.AwaitHealth()
 	c.Kill(c.Owner(slot(here[0])))
-	ended(sub, "its node was killed")
-	subscribe(here[0])
+	awaitEnd(t, here[0], sub, "its node was killed")
+	subscribedTo(t, here[0])
 }
 
 // Calls to a node share one connection from the first call on, the one that located the node. So they keep their order.
