@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,38 +51,6 @@ func TestAOFPrefixes(t *testing.T) {
 	if amid < cuts/10 {
 		t.Errorf("only %d cuts are amid a transaction", amid)
 	}
-}
-
-// The test of prefixes notices a transaction of which Redis kept only a part.
-func TestTornTransactionIsNoticed(t *testing.T) {
-	r := record(t, 100)
-	d := newDrain(t)
-	torn := 0
-	for i, u := range r.units {
-		if bytes.Contains(r.aof[u.begins:u.ends], []byte("dead_")) { // State itself fails if the indices of dead letters disagree
-			continue
-		}
-		upTo := r.until(u.ends)
-		for n := 1; n < len(u.commands); n++ {
-			if !movesJobs(u.commands[n-1]) || !slices.ContainsFunc(u.commands[n:], movesJobs) {
-				continue
-			}
-			torn++
-			d.load(upTo[:len(upTo)-len(u.commands)+n])
-			if d.check(d.State(), r.modelsAt(u.ends)) == "" && d.check(d.State(), r.modelsAt(u.begins)) == "" {
-				t.Errorf("unit %d after %s: nobody notices that only %q was kept", i, r.callAt(u.ends), u.commands[:n])
-			}
-		}
-	}
-	if torn < 10 {
-		t.Errorf("only %d transactions were torn", torn)
-	}
-}
-
-// movesJobs reports whether a command adds or removes entries of the pool or of a queue, or deletes a job.
-func movesJobs(command [][]byte) bool {
-	name := strings.ToLower(string(command[0])) + " " + strings.TrimPrefix(string(command[1]), "delayer:")
-	return regexp.MustCompile(`^(zadd job_pool$|zrem job_pool$|(lpush|rpush|rpop|lrem|del) ready_queue:|(del|unlink) job_bucket:)`).MatchString(name)
 }
 
 // jobs is the model: what is to be delivered for each ID, in order (the second one follows the first), and the dead letters.

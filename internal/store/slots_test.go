@@ -147,3 +147,32 @@ func TestLimitBesideWhatIsReserved(t *testing.T) {
 		b.expectReserved(t, 2, 1, Woken)
 	})
 }
+
+// A waiter that is not throttled is also woken when a lease ends and jobs are ready: it did not poll while the topic was at its limit.
+func TestSlotWakesWhoWaits(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t)
+	b.limitTo(t, Limit{Concurrency: 1})
+	channel := b.keys.Wake("second")
+	sub := b.subscribed(t, time.Minute, channel, b.keys.Wake("first"))
+	expectEvents(t, sub, heard(channel), heard(b.keys.Wake("first")))
+	ask := func(waiter string) Popped {
+		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: waiter}}, Reservation{}))
+	}
+	ask("first")
+	ask("second") // both wait for jobs
+	jobs := []Delayed{}
+	for i := range 2 {
+		jobs = append(jobs, Delayed{Job{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil})
+	}
+	made(t, b.Push(jobs))
+	expectEvents(t, sub, told(b.keys.Wake("first"), "2 t"))
+	got := ask("first")
+	if len(got.Jobs) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	made(t, b.Ack([]LeaseRef{{"t", got.Jobs[0].ID, got.Leases[0].Token}})) // and leaves
+	if waits := b.standing(t, "t"); len(waits) > 0 {                       // a script that wakes a waiter removes it
+		t.Errorf("there are a job and a free slot, and nobody has woken %q", waits)
+	}
+}

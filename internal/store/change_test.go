@@ -118,3 +118,107 @@ func TestRescheduleRefused(t *testing.T) {
 		}
 	})
 }
+func TestRemove(t *testing.T) {
+	neighbours := map[string]string{"w": "t body of w", "r1": "t body of r1", "r2": "t body of r2"}
+	around := func(x ...[]command) [][]command {
+		return append(append([][]command{waits("w", "t", 60*second), ready("r1", "t")}, x...), ready("r2", "t"))
+	}
+	rest := redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"r1", "r2"}}, Buckets: neighbours}
+	cases := []struct {
+		name string
+		seed [][]command
+		want redistest.State
+		was  bool // the job existed
+	}{
+		{"absent", around(), rest, false},
+		{"waiting", around(waits("x", "t", 60*second)), rest, true},
+		{"ready", around(ready("x", "t")), rest, true},
+		{"in its queue twice", around(ready("x", "t"), entry("x", "t")), rest, true},
+		{"popped by an old client that has not read it yet", around(content("x", "t")), rest, true},
+		{"bucket expired while it waited", around([]command{{"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, false},
+		{"bucket without a topic", around([]command{{"HSET", "delayer:job_bucket:x", "body", "b"}, {"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, true},
+		{
+			"ready in a broken queue", [][]command{content("x", "t"), text("ready_queue:t")},
+			redistest.State{Other: map[string]string{"delayer:ready_queue:t": "string"}}, true,
+		},
+		{
+			// The body is deleted. The entry stays, as after a removal by an original client.
+			"expired while it was ready", around(entry("x", "t")),
+			redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"r1", "x", "r2"}}, Buckets: neighbours}, false,
+		},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.seed(t, c.seed...)
+				was, err := b.remove(t.Context(), "x")
+				if err != nil || was != c.was {
+					t.Errorf("got %v, %v, want %v", was, err, c.was)
+				}
+				b.expect(t, c.want)
+			})
+		}
+	})
+}
+
+// One call removes jobs in every state, each with its own result. It searches a ready queue for only one job, as that is slow.
+func TestRemoveMany(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("reserved", "r"), waits("waiting", "t", 60*second), ready("first", "t"), ready("second", "t"), ready("third", "t"), text("job_bucket:broken"),
+			[]command{{"HSET", "delayer:dead_letter:dead", "topic", "t", "body", "b"}, {"ZADD", "delayer:dead_letters:t", 1000, "dead"}, {"ZADD", "delayer:dead_topics", 1000, "t"}})
+		b.hold(t, "r", time.Minute)
+		ids := []string{"waiting", "broken", "reserved", "second", "absent", "first", "dead"}
+		errs := made(t, b.Remove(ids...))
+		for i, want := range []error{nil, nil, nil, nil, ErrNotFound, ErrLater, nil} {
+			if ids[i] == "broken" {
+				b.expectError(t, errs[i], "WRONGTYPE ")
+			} else if errs[i] != want {
+				t.Errorf("%s: %v, want %v", ids[i], errs[i], want)
+			}
+		}
+		b.expect(t, redistest.State{
+			Ready:   map[string][]string{"t": {"first", "third"}},
+			Buckets: map[string]string{"first": "t body of first", "third": "t body of third"},
+			Other:   map[string]string{"delayer:job_bucket:broken": "string"},
+		})
+	})
+}
+
+func TestRemoveRefusedByWrongType(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for name, seed := range map[string][][]command{
+			"bucket": {{{"ZADD", "delayer:job_pool", 60 * second, "x"}}, text("job_bucket:x")},
+			"pool":   {ready("x", "t"), text("job_pool")},
+		} {
+			t.Run(name, func(t *testing.T) {
+				b.expectRefused(t, "WRONGTYPE ", func() error { return errOf(b.remove(t.Context(), "x")) }, seed...)
+			})
+		}
+	})
+}
+
+// A job removed from a very long queue leaves its ID behind, and no consumer receives it.
+func TestRemoveFromLongQueue(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, ready("x", "t"), ghosts("t", 10000), ready("last", "t"))
+	if was, err := b.remove(t.Context(), "x"); !was || err != nil {
+		t.Fatal(was, err)
+	}
+	queue := append(append([]string{"x"}, ghostIDs(10000)...), "last")
+	b.expect(t, redistest.State{Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"last": "t body of last"}})
+	taken, met, err := b.pop(t.Context(), []string{"t"})
+	if err != nil || taken.ID != "last" || len(met) != 10001 || met[0] != "x" {
+		t.Errorf("took %v after %d ghosts: %v", taken, len(met), err)
+	}
+	b.expect(t, redistest.State{})
+
+	b.seed(t, ready("x", "t"), ghosts("t", 9999))
+	if was, err := b.remove(t.Context(), "x"); !was || err != nil {
+		t.Fatal(was, err)
+	}
+	b.expect(t, redistest.State{Ready: map[string][]string{"t": ghostIDs(9999)}})
+	if was, err := b.remove(t.Context(), "x"); was || err != nil {
+		t.Error("removed twice:", was, err)
+	}
+}
