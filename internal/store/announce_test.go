@@ -40,7 +40,7 @@ func TestReadyIsAnnounced(t *testing.T) {
 	b.seed(t, ready("r", "t"))
 	var jobs []Delayed
 	for _, id := range []string{"t1", "u1", "t2", "t3"} {
-		jobs = append(jobs, Delayed{Job{ID: id, Topic: id[:1], Body: "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
+		jobs = append(jobs, aJob(id, id[:1], 0))
 	}
 	for _, topic := range []string{"t", "u"} {
 		b.do(t, "ZADD", b.keys.Waiters(topic), 1, "of "+topic)
@@ -60,7 +60,7 @@ func TestNextDueIsAnnounced(t *testing.T) {
 	push := func(delays ...time.Duration) func() error {
 		var jobs []Delayed
 		for i, delay := range delays {
-			jobs = append(jobs, Delayed{Job{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil})
+			jobs = append(jobs, aJob(fmt.Sprint(i), "t", delay))
 		}
 		return func() error { return b.pushAll(t, jobs...) }
 	}

@@ -40,10 +40,6 @@ type endsOfKeys struct {
 	held LeaseRef
 }
 
-func jobNow(id, topic string) Delayed {
-	return Delayed{Job{ID: id, Topic: topic, Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}
-}
-
 func (e *endsOfKeys) push(jobs ...Delayed) {
 	e.t.Helper()
 	check(e.t, errorOf(e.Push(jobs).Do(e.ctx)))
@@ -88,16 +84,16 @@ var keysThatEnd = map[string]struct {
 	isDone func(e *endsOfKeys, err error) bool // or nothing has changed
 }{
 	"push two again": {func(e *endsOfKeys) {
-		e.push(jobNow("a", "t"))
+		e.push(aJob("a", "t", 0))
 		e.reserve("t")
-		e.push(jobNow("b", "t"), jobNow("c", "t"))
+		e.push(aJob("b", "t", 0), aJob("c", "t", 0))
 	}, func(e *endsOfKeys) error {
-		return errOf(e.Push([]Delayed{jobNow("a", "t"), jobNow("b", "t")}).Do(e.ctx))
+		return errOf(e.Push([]Delayed{aJob("a", "t", 0), aJob("b", "t", 0)}).Do(e.ctx))
 	}, func(e *endsOfKeys, err error) bool {
 		return err == nil || slices.Equal(e.where("b", "t"), []string{"queue", "bucket"})
 	}},
 	"retry two, one of them lost": {func(e *endsOfKeys) {
-		e.push(jobNow("a", "t"), jobNow("c", "t"))
+		e.push(aJob("a", "t", 0), aJob("c", "t", 0))
 		e.held = e.reserve("t")
 	}, func(e *endsOfKeys) error {
 		return errOf(e.Retry([]Returned{{LeaseRef: e.held}, {LeaseRef: lostB}}).Do(e.ctx))
@@ -107,7 +103,7 @@ var keysThatEnd = map[string]struct {
 	}},
 	"retry two of a limited topic, one of them lost": {func(e *endsOfKeys) {
 		e.limit()
-		e.push(jobNow("a", "t"), jobNow("c", "t"))
+		e.push(aJob("a", "t", 0), aJob("c", "t", 0))
 		e.held = e.reserve("t")
 	}, func(e *endsOfKeys) error {
 		return errOf(e.Retry([]Returned{{LeaseRef: e.held}, {LeaseRef: lostB}}).Do(e.ctx))
@@ -115,7 +111,7 @@ var keysThatEnd = map[string]struct {
 		return len(e.slots()) == 0 || slices.Contains(e.where("a", "t"), "pool")
 	}},
 	"bury two, one of them lost": {func(e *endsOfKeys) {
-		e.push(jobNow("a", "t"), jobNow("c", "t"))
+		e.push(aJob("a", "t", 0), aJob("c", "t", 0))
 		e.held = e.reserve("t")
 		e.from.Do("ZADD", e.keys.DeadLetters("t"), 1, "x")
 		e.from.Do("HSET", e.keys.DeadLetter("a"), "topic", "t", "body", "old")
@@ -123,7 +119,7 @@ var keysThatEnd = map[string]struct {
 		return errOf(e.Bury([]Burial{{LeaseRef: e.held, Reason: "w"}, {LeaseRef: lostB, Reason: "w"}}).Do(e.ctx))
 	}, func(e *endsOfKeys, err error) bool { return err == nil || slices.Contains(e.where("a", "t"), "pool") }},
 	"repair schedules": {func(e *endsOfKeys) {
-		e.push(jobNow("a", ScheduleTopic), jobNow("w", "t"))
+		e.push(aJob("a", ScheduleTopic, 0), aJob("w", "t", 0))
 		e.reserve("t")
 		e.from.Do("ZADD", e.keys.Schedules(), 0, "x")
 	}, func(e *endsOfKeys) error { return errOf(e.RepairSchedules(e.ctx, "", true)) }, func(e *endsOfKeys, _ error) bool {
@@ -131,7 +127,7 @@ var keysThatEnd = map[string]struct {
 	}},
 	"reserve of a limited topic without a pool": {func(e *endsOfKeys) {
 		e.limit()
-		e.push(jobNow("a", "t"), jobNow("c", "t"))
+		e.push(aJob("a", "t", 0), aJob("c", "t", 0))
 		e.reserve("t")
 		e.from.Do("ZADD", e.keys.Slots("t"), "1000000.123457", "a")
 		e.from.Do("DEL", e.keys.JobPool())
@@ -144,8 +140,8 @@ var keysThatEnd = map[string]struct {
 	}},
 	"reserve of a limited topic whose slots are all free": {func(e *endsOfKeys) {
 		e.limit()
-		e.push(jobNow("a", "t"))
-		e.push(Delayed{Job: Job{ID: "w", Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: 2 * time.Hour}})
+		e.push(aJob("a", "t", 0))
+		e.push(aJob("w", "t", time.Hour))
 		e.from.Do("ZADD", e.keys.Slots("t"), "1000000", "gone")
 	}, takeOfT, func(e *endsOfKeys, _ error) bool {
 		return !slices.Contains(e.where("a", "t"), "pool") || slices.Contains(e.slots(), "a")

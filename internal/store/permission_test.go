@@ -110,7 +110,7 @@ var permissionCases = []struct {
 	}, nil},
 	{"push that follows, with another", "pttl", func(ctx context.Context, user *backend) error {
 		follower := Delayed{Job{ID: "x", Topic: "t", Body: "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}
-		other := Delayed{Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil}
+		other := aJob("new", "t", time.Hour)
 		errs, err := user.PushAll([]Delayed{other, follower}).Do(ctx)
 		return cmp.Or(err, errors.Join(errs...))
 	}, func(t *testing.T, b *backend) {
@@ -262,7 +262,7 @@ func TestKeysWithoutPermission(t *testing.T) {
 	push := func(topic string, delay time.Duration, ids ...string) *Call[[]error] {
 		var jobs []Delayed
 		for _, id := range ids {
-			jobs = append(jobs, Delayed{Job{ID: id, Topic: topic, Body: "new"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil})
+			jobs = append(jobs, aJob(id, topic, delay))
 		}
 		return user.Push(jobs)
 	}

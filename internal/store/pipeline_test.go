@@ -20,8 +20,7 @@ func TestPipelineWithoutScript(t *testing.T) {
 		const jobs, each = 2*MaxPop + 10, 100
 		batches := make([][]Delayed, jobs/each+1)
 		for n := range jobs {
-			job := Job{ID: fmt.Sprintf("%04d", n), Topic: "t", Body: "b"}
-			batches[n/each] = append(batches[n/each], Delayed{Job: job, Terms: Terms{Lifetime: kept, Policy: Replace}})
+			batches[n/each] = append(batches[n/each], aJob(fmt.Sprintf("%04d", n), "t", 0))
 		}
 		b.do(t, "SCRIPT", "FLUSH")
 		errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len(batches)), batches)
@@ -77,14 +76,15 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t, alone)
 	b.seed(t)
-	good := func(id string) []Delayed {
-		return []Delayed{{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}
+	var batches [][]Delayed
+	for _, id := range []string{"a", "forbidden", "b", "c", "d"} {
+		batches = append(batches, []Delayed{aJob(id, "t", time.Hour)})
 	}
 	b.do(t, "ACL", "SETUSER", "default", "resetkeys", "~delayer:job_pool", "~delayer:job_bucket:[a-d]")
 	p, err := b.Pipeline(t.Context())
 	check(t, err)
 	defer p.Close()
-	errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len([][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})), [][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})
+	errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len(batches)), batches)
 	if !Refused(err) {
 		t.Errorf("error %v, want NOPERM", err)
 	}
@@ -107,15 +107,12 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 	pool := &redis.Pool{MaxIdle: 10, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", proxy.Addr) }}
 	t.Cleanup(func() { pool.Close() })
 	moving := &backend{Store: New(pool, DefaultPrefix)}
-	job := func(id string) Delayed {
-		return Delayed{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}
-	}
 	push := func(ids ...string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var batches [][]Delayed
 		for _, id := range ids {
-			batches = append(batches, []Delayed{job(id)})
+			batches = append(batches, []Delayed{aJob(id, "t", time.Hour)})
 		}
 		_, err := PushBatches(ctx, slices.Repeat([]*Store{moving.Store}, len(batches)), batches)
 		return err

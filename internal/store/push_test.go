@@ -277,7 +277,7 @@ func TestPushWalksLittle(t *testing.T) {
 	for n := range again {
 		id := fmt.Sprint("x", n)
 		seeds = append(seeds, ready(id, "t"))
-		batch = append(batch, Delayed{Job{ID: id, Topic: "t", Body: "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil})
+		batch = append(batch, aJob(id, "t", time.Hour))
 	}
 	b.seed(t, seeds...)
 	p, err := b.Pipeline(t.Context())

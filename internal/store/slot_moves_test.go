@@ -32,12 +32,8 @@ type slotCall struct {
 	do         func() error
 }
 
-func jobOfSlot(id, topic string, after time.Duration) Delayed {
-	return Delayed{Job: Job{ID: id, Topic: topic, Body: "b"}, Due: Due{After: after}, Terms: Terms{Lifetime: time.Hour}}
-}
-
 func followerOfSlot(id string) Delayed {
-	f := jobOfSlot(id, "t", 0)
+	f := aJob(id, "t", 0)
 	f.Policy = Follow
 	return f
 }
@@ -76,7 +72,7 @@ func (m *slotMove) seeds(ids ...string) {
 	m.held = nil
 	push := func(id, topic string, after time.Duration) {
 		if slices.Contains(ids, id) {
-			check(t, eachOf(s.Push([]Delayed{jobOfSlot(id, topic, after)}).Do(ctx)))
+			check(t, eachOf(s.Push([]Delayed{aJob(id, topic, after)}).Do(ctx)))
 		}
 	}
 	push("r", "t", 0)
@@ -177,7 +173,7 @@ func (m *slotMove) callsOfOperators() []slotCall {
 	return []slotCall{
 		{"reserve at the limit", "r a", "limit", m.take("reserve", Wanted{Topics: []string{"t"}, N: 9})},
 		{"ack at the limit", "r a", "limit", m.settle("ack")},
-		{"push paused", "", "pause", m.push(jobOfSlot("n", "t", 0))},
+		{"push paused", "", "pause", m.push(aJob("n", "t", 0))},
 		{"retry paused", "r", "pause", m.retry},
 		{"limit", "a", "", limit(Limit{Concurrency: 2})},
 		{"limit, a rate", "a", "limit", limit(Limit{Rate: 2})},
@@ -205,13 +201,13 @@ func (m *slotMove) pushesAndTakes() []slotCall {
 	registers := Wanted{Topics: []string{"t", "u"}, N: 9, Registration: Registration{Waiter: "me", Always: true}}
 	push, take := m.push, m.take
 	return []slotCall{
-		{"push new", "", "", push(jobOfSlot("n", "t", time.Hour))},
-		{"push ready", "", "", push(jobOfSlot("n", "t", 0))},
-		{"push to empty", "", "", push(jobOfSlot("n", "v", 0))},
-		{"push again", "a", "", push(jobOfSlot("a", "t", time.Hour))},
-		{"push reserved", "r", "", push(jobOfSlot("r", "t", 0))},
+		{"push new", "", "", push(aJob("n", "t", time.Hour))},
+		{"push ready", "", "", push(aJob("n", "t", 0))},
+		{"push to empty", "", "", push(aJob("n", "v", 0))},
+		{"push again", "a", "", push(aJob("a", "t", time.Hour))},
+		{"push reserved", "r", "", push(aJob("r", "t", 0))},
 		{"push to follow", "r", "", push(followerOfSlot("r"))},
-		{"push several", "", "", push(jobOfSlot("n", "t", time.Hour), jobOfSlot("a", "u", 0), jobOfSlot("w", "t", 0))},
+		{"push several", "", "", push(aJob("n", "t", time.Hour), aJob("a", "u", 0), aJob("w", "t", 0))},
 		{"pop", "a", "", take("pop", one)},
 		{"pop all", "a", "", take("pop", both)},
 		{"pop more", "a", "", take("pop", nine)},

@@ -161,11 +161,7 @@ func TestSlotWakesWhoWaits(t *testing.T) {
 	}
 	ask("first")
 	ask("second") // both wait for jobs
-	jobs := []Delayed{}
-	for i := range 2 {
-		jobs = append(jobs, Delayed{Job{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil})
-	}
-	made(t, b.Push(jobs))
+	check(t, b.pushAll(t, aJob("0", "t", 0), aJob("1", "t", 0)))
 	expectEvents(t, sub, told(b.keys.Wake("first"), "2 t"))
 	got := ask("first")
 	if len(got.Jobs) != 1 {

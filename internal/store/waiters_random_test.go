@@ -55,7 +55,7 @@ func (l *waitingLife) step() {
 		var jobs []Delayed
 		for range 1 + l.IntN(3) {
 			l.n++
-			jobs = append(jobs, Delayed{Job{ID: fmt.Sprint(l.n), Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil})
+			jobs = append(jobs, aJob(fmt.Sprint(l.n), "t", 0))
 		}
 		l.did = append(l.did, fmt.Sprint("push ", len(jobs)))
 		made(l.t, l.Push(jobs))

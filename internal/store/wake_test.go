@@ -64,9 +64,6 @@ func TestOneWaiterIsWoken(t *testing.T) {
 			made(t, b.Retry([]Returned{r}))
 		}
 	}
-	job := func(id string, delay time.Duration) Delayed {
-		return Delayed{Job{ID: id, Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil}
-	}
 	push := func(jobs ...Delayed) func() {
 		return func() {
 			check(t, b.pushAll(t, jobs...))
@@ -74,10 +71,10 @@ func TestOneWaiterIsWoken(t *testing.T) {
 	}
 	three := [][]command{ready("a", "t"), ready("b", "t"), ready("c", "t")}
 	b.expectWakes(t,
-		wakeCase{"push", nil, nil, push(job("a", 0)), "1 t"},
-		wakeCase{"push of several", [][]command{ready("z", "t")}, nil, push(job("a", 0), job("b", time.Hour), job("c", 0)), "3 t"},
-		wakeCase{"delayed push", nil, nil, push(job("a", time.Hour)), ""},
-		wakeCase{"delayed push of several", nil, nil, push(job("a", time.Hour), job("b", time.Hour)), ""},
+		wakeCase{"push", nil, nil, push(aJob("a", "t", 0)), "1 t"},
+		wakeCase{"push of several", [][]command{ready("z", "t")}, nil, push(aJob("a", "t", 0), aJob("b", "t", time.Hour), aJob("c", "t", 0)), "3 t"},
+		wakeCase{"delayed push", nil, nil, push(aJob("a", "t", time.Hour)), ""},
+		wakeCase{"delayed push of several", nil, nil, push(aJob("a", "t", time.Hour), aJob("b", "t", time.Hour)), ""},
 		wakeCase{"move", [][]command{waits("a", "t", -second), waits("b", "t", -second)}, nil, func() { b.moveDue(t) }, "2 t"},
 		wakeCase{"move that moves none", [][]command{waits("a", "t", 60*second)}, nil, func() { check(t, errOf(b.move(batch("t", "a", "gone")))) }, ""},
 		wakeCase{"move of more than one chunk", nil, func() {
@@ -249,7 +246,7 @@ func TestDeadWaitersOfManyTopics(t *testing.T) {
 	var jobs []Delayed
 	var held []LeaseRef
 	for _, topic := range []string{"a", "b", "c"} {
-		jobs = append(jobs, Delayed{Job{ID: "of " + topic, Topic: topic, Body: "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
+		jobs = append(jobs, aJob("of "+topic, topic, 0))
 	}
 	stand := func(set func(string) string) {
 		for _, job := range jobs {
