@@ -176,25 +176,3 @@ func TestConnectionsKilledAtAnyTime(t *testing.T) {
 	w.awaitEmptyPool()
 	w.expectManyMoved(jobs, topics)
 }
-
-// TestReadOnlyReplica makes Redis a replica, as a failover does with the old master. That is an outage, which ends when
-// Redis is a master again.
-func TestReadOnlyReplica(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.push("a", "t", 1)
-	w.push("b", "u", 2)
-	w.Do("ZADD", prefix+"job_pool", 3, "orphan")
-	w.Do("REPLICAOF", "127.0.0.1", "1")
-	w.run()
-	w.log.awaitError(t, outageLine+"READONLY ")
-	w.Expect(redistest.State{Pool: []string{"a", "b", "orphan"}, Buckets: buckets{"a": "t body", "b": "u body"}})
-	w.Do("REPLICAOF", "NO", "ONE")
-	w.log.awaitInfo(t, "over after")
-	w.log.awaitMoved(t, 2)
-	w.awaitEmptyPool()
-	w.Expect(redistest.State{Ready: queues{"t": {"a"}, "u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
-	if _, errors := w.log.lines(); mention(errors, "Redis does not work") != 1 {
-		t.Errorf("logged %q", errors)
-	}
-}

@@ -169,34 +169,6 @@ func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
 	}
 }
 
-// The backlog gets half of each batch, no matter how many jobs fall due meanwhile.
-func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const jobs = 1000
-	w.many(jobs, 1)
-	w.mover().batch = batchSize{budget: 1, current: minBatch}
-	pushed, looks := 0, 0
-	w.onLook(func(n int) {
-		looks = n
-		if left := len(w.Queue("topic0")); left < jobs && n <= 2*jobs/minBatch+2 {
-			for range 2 * minBatch {
-				pushed++
-				w.push(fmt.Sprint("fresh", pushed), "u", redisTime(w))
-			}
-		}
-		if done := len(w.Queue("topic0")); n > 1 && done < min(jobs, (n-1)*minBatch/2) {
-			t.Errorf("at look-up %d: %d of the backlog are ready", n, done)
-		}
-	})
-	if r := w.pass(); r.Moved != jobs+pushed {
-		t.Errorf("moved %d jobs, want %d", r.Moved, jobs+pushed)
-	}
-	if looks <= jobs/minBatch || pushed <= jobs {
-		t.Errorf("%d look-ups, %d fresh jobs: the test says nothing", looks, pushed)
-	}
-}
-
 func TestBatchSize(t *testing.T) {
 	const budget = 2 * time.Millisecond
 	for _, c := range []struct {

@@ -103,7 +103,7 @@ func expectOccurrences(t *testing.T, w *world, name string, first time.Time, eve
 	return jobs, int(s.NotRun.Late)
 }
 
-// A server with the documented permissions fires and repairs schedules.
+// A server with the documented permissions moves jobs, fires and repairs schedules, and has a heartbeat.
 func TestRightsOfSchedules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -112,10 +112,15 @@ func TestRightsOfSchedules(t *testing.T) {
 	w.Do("ZREM", prefix+"job_pool", store.ScheduleID("b"))
 	w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, store.ScheduleID("b"), "job")
 	w.push("job", store.ScheduleTopic, 1e12)
+	w.push("moved", "u", 1)
 	w.SetUser(redistest.Rights(t, "daemon"))
 	w.server = New(w.UserPool(), w.options())
-	check(t, w.server.Pass(t.Context()))
+	stop := w.run()
+	w.awaitServer(t, "server", anything)
+	w.log.awaitMoved(t, 2)
+	stop()
 	w.expectReady("t", store.OccurrenceID("a", first))
+	w.expectReady("u", "moved")
 	w.server = New(w.pool(), w.options())
 	if b := w.scheduled("b"); !b.Due.Equal(moved) {
 		t.Errorf("the other is %+v", b)

@@ -74,19 +74,30 @@ func TestInfoOfDev(t *testing.T) {
 	})
 }
 
-// If Redis is down, every call returns an error.
-func TestRedisAway(t *testing.T) {
+// A broken pool and an unreachable Redis are errors that name the call.
+func TestErrorsNameTheCall(t *testing.T) {
 	t.Parallel()
 	f, server := onRedis(t)
-	server.Kill()
-	for name, call := range map[string]func() error{
-		"read INFO":  func() error { _, err := f.Info(f.ctx); return err },
-		"count jobs": func() error { _, err := f.Counts(f.ctx); return err },
-		"list jobs":  func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
-		"purge":      func() error { _, err := f.Purge(f.ctx, "t", math.MaxInt); return err },
-	} {
-		if err := call(); err == nil || !strings.HasPrefix(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
+	ofPool := map[string]func() error{
+		"count jobs that fall due": func() error { _, err := f.Forecast(f.ctx, []time.Duration{time.Hour}); return err },
+		"sample waiting jobs":      func() error { _, err := f.Shares(f.ctx, 10); return err },
+		"count jobs":               func() error { _, err := f.Counts(f.ctx); return err },
+		"list jobs":                func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
+	}
+	expect := func(why string, calls map[string]func() error) {
+		t.Helper()
+		for name, call := range calls {
+			if err := call(); err == nil || !strings.HasPrefix(err.Error(), name) || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
+	f.text("job_pool")
+	expect("WRONGTYPE", ofPool)
+	server.Kill()
+	expect("", ofPool)
+	expect("", map[string]func() error{
+		"read INFO": func() error { _, err := f.Info(f.ctx); return err },
+		"purge":     func() error { _, err := f.Purge(f.ctx, "t", math.MaxInt); return err },
+	})
 }

@@ -42,20 +42,6 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// A pop that waits while Redis restarts keeps waiting and gets the next job.
-func TestPopSurvivesARestart(t *testing.T) {
-	f := start(t, setup{})
-	waiting := f.later("/pop", `{"topic":"t"}`)
-	f.waits("t")
-	f.redis.Kill()
-	f.redis.Restart()
-	until(t, "the job is pushed", func() bool {
-		_, err := f.client.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0)
-		return err == nil
-	})
-	f.arrives(waiting).expect(t, done, `{"id":"a","body":"b"}`)
-}
-
 // When Redis refuses a call, the answer says why, and has none of Redis's words, which go to Failed.
 func TestRedisRefuses(t *testing.T) {
 	failed := make(chan error, 1)
