@@ -9,6 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
+// The states of job x of topic t, among others, before and after it is rescheduled.
 var rescheduledBuckets = map[string]string{"w": "t body of w", "x": "t body of x", "r1": "t body of r1", "r2": "t body of r2"}
 
 func xWaitsAmong(due any) [][]command {

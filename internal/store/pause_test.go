@@ -45,12 +45,12 @@ var endsOfPauses = map[string]func(t *testing.T, b *backend){
 	},
 }
 
+// onceMade needs nothing before the pause.
 func onceMade(becomesReady func(t *testing.T, b *backend)) func(*testing.T, *backend) func() {
 	return func(t *testing.T, b *backend) func() { return func() { becomesReady(t, b) } }
 }
 
-func bodied(id string) Job { return Job{ID: id, Topic: "t", Body: "body of " + id} }
-
+// byReturn returns a job that was reserved before the pause.
 func byReturn(r Returned) func(*testing.T, *backend) func() {
 	return func(t *testing.T, b *backend) func() {
 		b.add(t, ready("a", "t"))
@@ -60,7 +60,7 @@ func byReturn(r Returned) func(*testing.T, *backend) func() {
 	}
 }
 
-// waysToBecomeReady of job a.
+// waysToBecomeReady are those of job a.
 var waysToBecomeReady = []struct {
 	name   string
 	before func(t *testing.T, b *backend) func() // the returned function makes a ready while the topic is paused
@@ -72,10 +72,10 @@ var waysToBecomeReady = []struct {
 			t.Errorf("%+v", moved)
 		}
 	})},
-	{"push", onceMade(func(t *testing.T, b *backend) { check(t, b.push(t.Context(), bodied("a"), Due{}, kept, Replace)) })},
+	{"push", onceMade(func(t *testing.T, b *backend) { check(t, b.push(t.Context(), jobOf("a", "t"), Due{}, kept, Replace)) })},
 	{"push of several", onceMade(func(t *testing.T, b *backend) {
 		terms := Terms{Lifetime: kept}
-		check(t, b.pushAll(t, Delayed{bodied("a"), Due{}, terms, nil}, Delayed{bodied("b"), Due{After: time.Hour}, terms, nil}))
+		check(t, b.pushAll(t, Delayed{jobOf("a", "t"), Due{}, terms, nil}, Delayed{jobOf("b", "t"), Due{After: time.Hour}, terms, nil}))
 		check(t, errOf(b.remove(t.Context(), "b")))
 	})},
 	{"reschedule", func(t *testing.T, b *backend) func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
+// jobOf is the job that ready and waits seed.
 func jobOf(id, topic string) Job { return Job{ID: id, Topic: topic, Body: "body of " + id} }
 
 func stringQueue(topic string) buckets { return buckets{"delayer:ready_queue:" + topic: "string"} }

@@ -13,8 +13,6 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-func jobX(topic, body string) Job { return Job{ID: "x", Topic: topic, Body: body} }
-
 var (
 	lastTime  = time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
 	firstTime = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -30,13 +28,13 @@ var getCases = []struct {
 	err     error
 }{
 	{name: "absent", err: ErrNotFound},
-	{name: "waiting", seed: [][]command{waits("x", "t", 60*second)}, job: jobX("t", "body of x"), waiting: true, due: 60 * second},
-	{name: "due but not moved yet", seed: [][]command{waits("x", "t", -second)}, job: jobX("t", "body of x"), waiting: true, due: -second},
-	{name: "score never", seed: [][]command{waits("x", "t", "inf")}, job: jobX("t", "body of x"), waiting: true, due: lastTime},
-	{name: "score always", seed: [][]command{waits("x", "t", "-inf")}, job: jobX("t", "body of x"), waiting: true, due: firstTime},
-	{name: "ready", seed: [][]command{ready("x", "t")}, job: jobX("t", "body of x")},
-	{name: "without a limit", seed: [][]command{ready("x", "t"), {{"PERSIST", "delayer:job_bucket:x"}}}, job: jobX("t", "body of x"), endless: true},
-	{name: "without a body", seed: [][]command{{{"HSET", "delayer:job_bucket:x", "topic", "t"}, {"PEXPIRE", "delayer:job_bucket:x", kept.Milliseconds()}}}, job: jobX("t", "")},
+	{name: "waiting", seed: [][]command{waits("x", "t", 60*second)}, job: jobOf("x", "t"), waiting: true, due: 60 * second},
+	{name: "due but not moved yet", seed: [][]command{waits("x", "t", -second)}, job: jobOf("x", "t"), waiting: true, due: -second},
+	{name: "score never", seed: [][]command{waits("x", "t", "inf")}, job: jobOf("x", "t"), waiting: true, due: lastTime},
+	{name: "score always", seed: [][]command{waits("x", "t", "-inf")}, job: jobOf("x", "t"), waiting: true, due: firstTime},
+	{name: "ready", seed: [][]command{ready("x", "t")}, job: jobOf("x", "t")},
+	{name: "without a limit", seed: [][]command{ready("x", "t"), {{"PERSIST", "delayer:job_bucket:x"}}}, job: jobOf("x", "t"), endless: true},
+	{name: "without a body", seed: [][]command{{{"HSET", "delayer:job_bucket:x", "topic", "t"}, {"PEXPIRE", "delayer:job_bucket:x", kept.Milliseconds()}}}, job: Job{ID: "x", Topic: "t"}},
 	{name: "without a topic", seed: [][]command{{{"HSET", "delayer:job_bucket:x", "body", "b"}}}, err: ErrNotFound},
 	{name: "expired while it waited", seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}}, err: ErrNotFound},
 	{name: "expired while it was ready", seed: [][]command{entry("x", "t")}, err: ErrNotFound},
