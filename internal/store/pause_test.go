@@ -60,7 +60,7 @@ func byReturn(r Returned) func(*testing.T, *backend) func() {
 	}
 }
 
-// waysToBecomeReady are those of job a.
+// waysToBecomeReady make job a ready while its topic is paused.
 var waysToBecomeReady = []struct {
 	name   string
 	before func(t *testing.T, b *backend) func() // the returned function makes a ready while the topic is paused
