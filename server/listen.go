@@ -79,9 +79,9 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 			if !n.missesAny() {
 				refusal.report(deaf, nil)
 			}
-			m.pollBy(time.Now())
+			m.passBy(time.Now())
 		default:
-			m.dueBy(time.Now().Add(dueIn(event.Data)))
+			m.passBy(time.Now().Add(dueIn(event.Data)))
 		}
 	}
 }
@@ -112,7 +112,7 @@ func (n *node) moverOf(channel string) *mover {
 // missPushes makes the mover poll more often, starting with the current sleep.
 func (n *node) missPushes(m *mover) {
 	if !m.missesPushes.Swap(true) {
-		m.pollBy(time.Now().Add(n.polledInterval()))
+		m.passBy(time.Now().Add(n.polledInterval()))
 	}
 }
 

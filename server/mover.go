@@ -34,21 +34,13 @@ type mover struct {
 	now   time.Time // when due jobs were last read, by Redis's clock
 	asked time.Time // the same by our clock, or slightly earlier
 
-	missesPushes atomic.Bool // it runs without a subscription
-	standby      standby
+	missesPushes atomic.Bool  // it runs without a subscription
+	standby      atomic.Bool  // another server should move the jobs: see prefer
 	acked        atomic.Int64 // acknowledged jobs; see ackedElsewhere
 
 	node atomic.Pointer[node] // nil while the server does not run
 	mu   sync.Mutex
-	wake wake
-}
-
-// wake is when a mover has something to do. A zero time means never.
-type wake struct {
-	pass time.Time
-	// peek is when to ask what falls due next, which costs less than a pass. From mayPeek on it may join a peek of
-	// other movers.
-	peek, mayPeek time.Time
+	due  time.Time // of the next pass, see passAt; zero: never
 }
 
 func newMover(s *Server, number int, partition *store.Store, log *slog.Logger, outages *outages) *mover {
@@ -85,32 +77,12 @@ func (m *mover) once(ctx, work context.Context) error {
 	return err
 }
 
-// peeked plans what follows from a peek's answer. now is Redis's clock at our time ours; zero if the peek did not ask.
-func (m *mover) peeked(now, ours time.Time, first store.First) {
-	if !now.IsZero() {
-		m.now, m.asked = now, ours
-	}
-	m.stuck.forget(m.redisTime())
-	if first.Due.IsZero() {
-		return
-	}
-	due := time.Now().Add(first.Due.Sub(m.redisTime()))
-	switch m.standby.judge(first.ID, time.Since(due)) {
-	case moveNow:
-		m.passBy(due)
-	case otherAtWork:
-		m.peekBy(time.Now().Add(takeOverAfter/2), 0)
-	case notYet:
-		m.dueBy(due)
-	}
-}
-
 // goOnSweeping continues the sweeps that are due. On standby it only repairs, because the other server may be dead.
 func (m *mover) goOnSweeping(work context.Context) {
 	m.sweeping = false
 	for _, w := range m.sweeps {
 		isDue := w.underWay || time.Since(w.ended) >= cmp.Or(w.after, sweepAfter)
-		if isDue && (w.repairs || !m.standby.idle()) {
+		if isDue && (w.repairs || !m.standby.Load()) {
 			w.goOn(work)
 			m.sweeping = m.sweeping || w.underWay
 		}
@@ -120,36 +92,14 @@ func (m *mover) goOnSweeping(work context.Context) {
 	}
 }
 
-// plan sets when the next pass or peek is due, after a pass that began at started and failed with err, or found that the
-// next job falls due at job.
-func (m *mover) plan(started, job time.Time, err error) {
-	if !m.peeks() || err != nil {
-		m.passBy(m.nextPass(started, job, err))
-		return
-	}
-	m.pollBy(m.nextPoll(started))
-	if !job.IsZero() {
-		m.dueBy(later(job, time.Now().Add(minWait)))
-	}
-}
-
-// dueBy plans for a job that falls due at t.
-func (m *mover) dueBy(t time.Time) {
-	if m.standby.idle() {
-		m.peekBy(t.Add(takeOverAfter), takeOverAfter/2)
-	} else {
-		m.passBy(t)
-	}
-}
-
-// peeks reports whether it peeks first when no job is known to be due.
-func (m *mover) peeks() bool { return len(m.movers) > 1 || m.standby.idle() }
-
-// nextPass is when the next pass is due. After a failed pass a due job does not make it earlier: that pass would fail too.
+// nextPass is when the next pass is due, after one that began at started. Of several movers that hear of pushes, some of a
+// node have a turn in each interval. After a failed pass a due job does not make it earlier: that pass would fail too.
 func (m *mover) nextPass(started, job time.Time, err error) time.Time {
 	next := started.Add(m.options.Interval)
 	if m.missesPushes.Load() {
 		next = started.Add(m.polledInterval())
+	} else if n := m.node.Load(); n != nil && err == nil {
+		next = later(next, n.turnOf(m, started))
 	}
 	if err == nil && !job.IsZero() && job.Before(next) {
 		next = job
@@ -160,74 +110,34 @@ func (m *mover) nextPass(started, job time.Time, err error) time.Time {
 	return later(next, time.Now().Add(minWait))
 }
 
-// nextPoll is when to check again for due jobs although none is known. Movers that hear of pushes take turns: some of a
-// node poll in each interval, and each polls at least every lastTurn intervals.
-func (m *mover) nextPoll(started time.Time) time.Time {
-	next := m.nextPass(started, time.Time{}, nil)
-	if n := m.node.Load(); n != nil && !m.missesPushes.Load() && !m.sweeping {
-		return later(next, n.turnOf(m, started))
-	}
-	return next
-}
-
-// pollBy checks for due jobs no later than t, with a peek that other movers' peeks can join, or with a pass.
-func (m *mover) pollBy(t time.Time) {
-	if m.peeks() {
-		m.peekBy(t, m.polledInterval()/2)
-	} else {
-		m.passBy(t)
-	}
-}
-
-// passBy makes a pass no later than t.
+// passBy plans a pass no later than t; see passAt.
 func (m *mover) passBy(t time.Time) {
 	m.mu.Lock()
-	m.wake.pass = earlier(m.wake.pass, t)
+	m.due = earlier(m.due, t)
 	m.mu.Unlock()
-	m.ring(t)
+	m.ring()
 }
 
-// peekBy peeks no later than t, and up to early sooner if another mover peeks then.
-func (m *mover) peekBy(t time.Time, early time.Duration) {
-	m.mu.Lock()
-	m.wake.peek, m.wake.mayPeek = earlier(m.wake.peek, t), earlier(m.wake.mayPeek, t.Add(-early))
-	m.mu.Unlock()
-	m.ring(t)
-}
-
-func (m *mover) ring(t time.Time) {
-	if n := m.node.Load(); n != nil {
-		n.timer.wakeBy(t)
-	}
-}
-
-func (m *mover) wakes() wake {
+// passAt is when the next pass begins, on standby takeOverAfter later than it is due; zero: never.
+func (m *mover) passAt() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.wake
+	if m.due.IsZero() || !m.standby.Load() {
+		return m.due
+	}
+	return m.due.Add(takeOverAfter)
+}
+
+func (m *mover) ring() {
+	if n, at := m.node.Load(), m.passAt(); n != nil && !at.IsZero() {
+		n.timer.wakeBy(at)
+	}
 }
 
 func (m *mover) awake() {
 	m.mu.Lock()
-	m.wake = wake{}
+	m.due = time.Time{}
 	m.mu.Unlock()
-}
-
-// leave cancels a planned pass, and plans to check whether the other server makes it.
-func (m *mover) leave() {
-	m.mu.Lock()
-	m.wake.pass = time.Time{}
-	m.mu.Unlock()
-	m.peekBy(time.Now().Add(takeOverAfter/2), 0)
-}
-
-// peeking clears the planned peek and returns its time.
-func (m *mover) peeking() (planned time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	planned = m.wake.peek
-	m.wake.peek, m.wake.mayPeek = time.Time{}, time.Time{}
-	return planned
 }
 
 func (m *mover) redisTime() time.Time { return m.now.Add(time.Since(m.asked)) }

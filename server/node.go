@@ -10,10 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// sureEvery is how often a peek asks for the time and whether the node takes writes.
-const sureEvery = 5 * time.Second
-
-// lastTurn is the most intervals between two polls of a mover that hears of pushes.
+// lastTurn is the most intervals between two passes of a mover that hears of pushes, while nothing falls due.
 const lastTurn = 10
 
 // node runs the movers whose partitions are on one Redis, or on one node of a cluster. It makes one call at a time, and
@@ -23,8 +20,6 @@ type node struct {
 	key     *redisconn.Node // identifies the node: see store.Store.Node
 	timer   *wakeTimer
 	outages *outages
-
-	sure time.Time // when it last answered what sureEvery is about
 
 	counted time.Time // when countAcked last ran
 	worked  bool      // jobs were moved or acknowledged since
@@ -134,10 +129,9 @@ func (n *node) endPasses() {
 // round makes one call for each mover that is due or has a pass in progress.
 func (n *node) round(movers []*mover) {
 	started := time.Now()
-	n.peek(movers, started)
 	var met trouble
 	for _, m := range movers {
-		if m.pass == nil && !isBy(m.wakes().pass, started) {
+		if m.pass == nil && !isBy(m.passAt(), started) {
 			continue
 		}
 		if m.pass == nil {
@@ -158,10 +152,9 @@ func (n *node) round(movers []*mover) {
 		}
 		n.worked = n.worked || p.moved
 		if p.err == nil {
-			m.standby.passed(p.moved)
 			m.goOnSweeping(n.work)
 		}
-		m.plan(p.started, p.next, p.err)
+		m.passBy(m.nextPass(p.started, p.next, p.err))
 	}
 	if len(n.Server.movers) > 1 {
 		n.countAcked(movers, started)
@@ -182,43 +175,6 @@ type trouble struct{ inPartition, inNode bool }
 func (t *trouble) add(err error) {
 	if err != nil && store.Temporary(err) {
 		t.inPartition, t.inNode = true, t.inNode || !store.OfOneSlot(err)
-	}
-}
-
-// peek asks in one call when the next job of each waiting mover falls due. A mover whose partition does not answer makes
-// a pass instead, which reports why.
-func (n *node) peek(movers []*mover, now time.Time) {
-	var asking []*mover
-	isDue := false
-	for _, m := range movers {
-		if w := m.wakes(); m.pass == nil && isBy(w.mayPeek, now) && !isBy(w.pass, now) {
-			asking = append(asking, m)
-			isDue = isDue || isBy(w.peek, now)
-		}
-	}
-	if !isDue {
-		return
-	}
-	ctx, cancel := context.WithTimeout(n.work, batchWait)
-	defer cancel()
-	surely := now.Sub(n.sure) >= sureEvery
-	found, err := store.Peek(ctx, storesOf(asking), surely)
-	if err == nil {
-		n.observe(func(o Observer) { o.Passed(time.Since(now), nil) })
-	}
-	if err == nil && surely {
-		n.sure = now
-	}
-	answered := time.Now() // taken late, so that no job looks overdue by mistake
-	for i, m := range asking {
-		planned := m.peeking()
-		if err != nil || found.First[i].Err != nil {
-			m.passBy(now)
-			continue
-		}
-		m.peeked(found.Now, answered, found.First[i])
-		m.goOnSweeping(n.work)
-		m.pollBy(m.nextPoll(later(now, planned))) // a turn taken early is not taken again
 	}
 }
 
@@ -307,8 +263,7 @@ func (n *node) drop(m *mover) {
 // nextOf is when the first mover has something to do; now reports that a pass is in progress.
 func nextOf(movers []*mover) (next time.Time, now bool) {
 	for _, m := range movers {
-		w := m.wakes()
-		next = earlier(next, earlier(w.pass, w.peek))
+		next = earlier(next, m.passAt())
 		now = now || m.pass != nil
 	}
 	return next, now

@@ -37,8 +37,9 @@ func (m *mover) passOnce(ctx, work context.Context) (next time.Time, err error) 
 // What was due when the pass began is moved oldest first. Jobs that fall due meanwhile do not wait for the end of a backlog:
 // see store.Query.
 //
-// A pass ends early, without an error, when the steps' ctx is done; work is the context of its calls to Redis. It starts
-// again once if the connection was closed, since a connection that broke while idle is no outage.
+// A pass ends early, without an error, when the steps' ctx is done, and on standby when another server moves the same jobs;
+// work is the context of its calls to Redis. It starts again once if the connection was closed, since a connection that broke
+// while idle is no outage.
 type pass struct {
 	*mover
 	work        context.Context
@@ -55,6 +56,7 @@ type pass struct {
 	cantPublish error         // why a waiter could not be woken
 	woken       bool          // a waiter was woken
 	moved       bool          // a job was moved
+	overtaken   bool          // another server moved jobs first
 }
 
 func (m *mover) newPass(work context.Context) *pass {
@@ -106,6 +108,10 @@ func (p *pass) goOn(ctx context.Context) (more bool, err error) {
 	}
 	more = more || p.schedules != nil || p.skipped
 	p.found, err = p.move(p.found, more)
+	if more && p.overtaken && p.standby.Load() {
+		p.nextBy(0) // leaves the backlog to the other server, unless that stops
+		return false, err
+	}
 	return more && ctx.Err() == nil, err
 }
 
@@ -214,6 +220,7 @@ func (p *pass) receiveMoved(ctx context.Context, moving []*store.Call[store.Move
 }
 
 func (p *pass) recordMoved(moved store.Moved, found time.Time) {
+	p.overtaken = p.overtaken || moved.Skipped > 0
 	switch {
 	case moved.PutBack > 0:
 		p.stuck.putBack(topicTrouble(moved.Topic), moved.PutBack, moved.Refused, found)

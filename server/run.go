@@ -47,6 +47,9 @@ func (s *Server) run(ctx context.Context) {
 	s.locate(ctx)
 	r.place(s.movers...)
 	r.loops.Wait()
+	for _, m := range s.movers {
+		m.standby.Store(false) // of another Run or Pass
+	}
 	if work.Err() != nil {
 		return
 	}

@@ -39,7 +39,7 @@ func preferring(id string, partitions int, others ...string) map[int]bool {
 	s.prefer(serversNamed(others...))
 	own := map[int]bool{}
 	for _, m := range s.movers {
-		own[m.number] = !m.standby.idle()
+		own[m.number] = !m.standby.Load()
 	}
 	return own
 }
@@ -86,52 +86,72 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
-// TestJudge checks how a server on standby treats the job that falls due first.
-func TestJudge(t *testing.T) {
-	type peek struct {
-		first   string
-		moveNow time.Duration
-		want    judgement
+// A server on standby plans each pass 50 ms later, also a pass that was planned before it learned of the other server.
+// When that has gone, the pass is not delayed any more.
+func TestStandbyIsLater(t *testing.T) {
+	timer := &fakeTimer{}
+	s := New(&redis.Pool{}, Options{})
+	m := s.movers[0]
+	m.node.Store(&node{timer: &wakeTimer{precise: timer}})
+	s.heartbeat.state.ID = "this"
+	other := serversNamed("other")
+	if store.Mover(0, append(other, store.ServerState{ID: "this"})).ID != "other" {
+		t.Fatal("this server is preferred")
 	}
-	const late = takeOverAfter
-	for name, peeks := range map[string][]peek{
-		"in time":             {{"a", -time.Second, notYet}, {"b", 0, notYet}, {"c", late - 1, notYet}},
-		"another hangs":       {{"a", -time.Second, notYet}, {"a", late, moveNow}},
-		"not seen before":     {{"a", late, otherAtWork}, {"a", late + late/2, moveNow}},
-		"a backlog shrinks":   {{"a", late, otherAtWork}, {"b", time.Hour, otherAtWork}, {"c", time.Hour, otherAtWork}},
-		"and then no more":    {{"a", time.Hour, otherAtWork}, {"b", time.Hour, otherAtWork}, {"b", time.Hour, moveNow}},
-		"it was rescheduled":  {{"a", late - 1, notYet}, {"a", -time.Hour, notYet}, {"b", 0, notYet}},
-		"an ID without bytes": {{"x", 0, notYet}, {"", late, otherAtWork}, {"", late, moveNow}},
-	} {
-		var b standby
-		if b.set(true) {
-			t.Errorf("%s: another has gone", name)
+	due := time.Now().Add(time.Hour)
+	m.passBy(due)
+	for _, c := range []struct {
+		others []store.ServerState
+		want   time.Time
+	}{{nil, due}, {other, due.Add(takeOverAfter)}, {nil, due}} {
+		s.prefer(c.others)
+		if got := m.passAt(); !got.Equal(c.want) {
+			t.Errorf("with %d others: the pass is at %v, want %v", len(c.others), got, c.want)
 		}
-		for i, p := range peeks {
-			if got := b.judge(p.first, p.moveNow); got != p.want {
-				t.Errorf("%s: the peek after %d said %d, want %d", name, i, got, p.want)
+	}
+	s.prefer(other)
+	m.awake()
+	timer.set = 0
+	s.prefer(nil)
+	if timer.set != 0 {
+		t.Errorf("without a plan the timer is set to %v", timer.set)
+	}
+	s.prefer(other)
+	m.passBy(due)
+	m.node.Load().timer.at = time.Time{} // asleep until later
+	s.prefer(nil)
+	if until := time.Until(due); timer.set < until || timer.set > until+takeOverAfter/2 {
+		t.Errorf("the timer is set to %v, want %v", timer.set, until)
+	}
+}
+
+// On standby a pass leaves a backlog to the other server once that has moved some of the jobs first, and the next pass
+// checks again whether it goes on. Without a standby it goes on itself.
+func TestStandbyLeavesABacklog(t *testing.T) {
+	t.Parallel()
+	const jobs = 3 * minBatch
+	for _, standby := range []bool{true, false} {
+		w := newWorld(t)
+		w.many(jobs, 1)
+		w.mover().batch = batchSize{budget: 1, current: minBatch}
+		w.mover().standby.Store(standby)
+		w.onLook(func(n int) {
+			if n == 1 {
+				w.Do("ZREM", prefix+"job_pool", "job000000")
 			}
-		}
-		b.passed(true)
-		if b.idle() || b.judge("z", -time.Hour) != moveNow {
-			t.Errorf("%s: it does not go on after it stood in", name)
-		}
-		if b.passed(false); !b.idle() {
-			t.Errorf("%s: it goes on where there is nothing to move", name)
-		}
-		b.passed(true)
-		if b.set(true); !b.idle() {
-			t.Errorf("%s: it goes on although the other may be back", name)
-		}
-		if gone := b.set(false); !gone || b.idle() {
-			t.Errorf("%s: the other has gone, it did not notice", name)
+		})
+		r := w.pass()
+		switch {
+		case !standby && r.Moved != jobs-1:
+			t.Errorf("it moved %d jobs, want %d", r.Moved, jobs-1)
+		case standby && (r.Moved != minBatch-1 || r.Next.IsZero() || time.Until(r.Next) > 0):
+			t.Errorf("on standby it moved %d jobs, want %d, and goes on at %v", r.Moved, minBatch-1, r.Next)
 		}
 	}
 }
 
-// A server leaves jobs for 50 ms to another server that has a heartbeat but does nothing. Then it takes over, until it
-// learns of the other server again. This holds for existing, announced and overdue jobs, with one partition and with
-// several.
+// A server leaves jobs for 50 ms to another server that has a heartbeat but does nothing, and then moves them. This holds
+// for existing, announced and overdue jobs, with one partition and with several.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 5} {
@@ -180,7 +200,8 @@ func TestTakeOver(t *testing.T) {
 				}
 			}
 
-			// The server has taken over and knows when the next job is due. Then it learns of the others again.
+			// The others have gone, and the server knows when the next job is due. Then it learns of them again.
+			w.server.prefer(nil)
 			mu.Lock()
 			due["next{1}"] = w.Clock() + 2
 			mu.Unlock()
@@ -222,7 +243,7 @@ func TestStandbyRepairsSchedules(t *testing.T) {
 	w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, id)
 	until(t, "it is fired", func() bool { says(); return len(w.Queue("t")) > 0 })
 	w.expectReady("t", store.OccurrenceID("a", first))
-	if !w.mover().standby.other.Load() {
+	if !w.mover().standby.Load() {
 		t.Error("the other server was forgotten meanwhile, so this shows nothing")
 	}
 }
@@ -259,7 +280,7 @@ func TestSecondServerIdles(t *testing.T) {
 	owners := map[int]int{}
 	for _, s := range both {
 		for _, m := range s.movers {
-			if !m.standby.other.Load() {
+			if !m.standby.Load() {
 				owners[m.number]++
 			}
 		}
@@ -314,7 +335,7 @@ func TestNewcomerIsNoticed(t *testing.T) {
 			t.Errorf("a server knows of %d others", len(s.heartbeat.others))
 		}
 	}
-	if a, b := w.server.movers[0].standby.idle(), second.movers[0].standby.idle(); a == b {
+	if a, b := w.server.movers[0].standby.Load(), second.movers[0].standby.Load(); a == b {
 		t.Errorf("both leave the jobs to the other one, or neither: %v", a)
 	}
 }

@@ -16,8 +16,8 @@ func TestWrongURL(t *testing.T) {
 	t.Parallel()
 	site := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0", "token = 0123456789abcdef", "read_only = true")
 	at := urlOf(startBinary(t, site.dir, environment(t), "-c", site.conf))
-	other := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(other.Close)
+	foreign := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(foreign.Close)
 	dir := t.TempDir()
 	write(t, dir+"/token", "0123456789abcdef\n")
 	write(t, dir+"/empty", "\n")
@@ -35,7 +35,7 @@ func TestWrongURL(t *testing.T) {
 		{"topics --url ftp://host", 2, "--url: want the address of a daemon's HTTP server, such as http://host:9277"},
 		{"topics --url localhost:9277", 2, "--url: want the address"},
 		{"topics --url http://127.0.0.1:1", 3, "no answer from http://127.0.0.1:1: "},
-		{"topics --url " + other.URL, 6, other.URL + " does not answer as Delayer's /v1 does: Not Found"},
+		{"topics --url " + foreign.URL, 6, foreign.URL + " does not answer as Delayer's /v1 does: Not Found"},
 		{"topics --url " + at + " --redis redis://127.0.0.1:1", 2, "--url says where the daemon is: leave out --redis and -c"},
 		{"bpop t --url " + at, 2, "bpop does not work over HTTP: leave out --url"},
 		{"--url " + at, 2, "--url and --token-file are for a command"},

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -69,7 +70,7 @@ func TestInterruptedBackground(t *testing.T) {
 			mute.waitForConnection()
 			p.signal(signal)
 			code := p.wait()
-			if code != exitInterrupted || p.stdout.String() != "" || p.stderr.String() != "ERROR: interrupted: the service is stopped again\n" {
+			if code != exit.Interrupted || p.stdout.String() != "" || p.stderr.String() != "ERROR: interrupted: the service is stopped again\n" {
 				t.Errorf("exit code %d, stdout %q, stderr %q", code, p.stdout, p.stderr)
 			}
 			if exists(s.pid) {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
 // A program gets its whole body or is not started: the worker may be killed at any time.
@@ -51,8 +53,8 @@ func TestWorkerWithoutTemp(t *testing.T) {
 	s.env = append(s.env, "TMPDIR="+temp)
 	s.push("1", "body", "--max-attempts", "1")
 	want := "ERROR: no room for the job's body: open " + temp + "/"
-	if r := s.run("worker", "--topic", "t", "cat"); r.code != exitFailed || !strings.HasPrefix(r.stderr, want) {
-		t.Errorf("at the start: %+v, want %d, %s…", r, exitFailed, want)
+	if r := s.run("worker", "--topic", "t", "cat"); r.code != exit.Failed || !strings.HasPrefix(r.stderr, want) {
+		t.Errorf("at the start: %+v, want %d, %s…", r, exit.Failed, want)
 	}
 	s.expect(0, "body\n", "", "pop", "t")
 	check(t, os.Mkdir(temp, 0o700))

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -84,7 +86,7 @@ func TestCheckConfigTriesThePaths(t *testing.T) {
 			r := runBinary(t, s.dir, environment(t), "--check-config", "-c", s.conf)
 			want := result{strings.ReplaceAll(test.stdout, "SITE", s.dir), strings.ReplaceAll(test.stderr, "SITE", s.dir), 0}
 			if test.stderr != "" {
-				want.code = exitUsage
+				want.code = exit.Usage
 			}
 			if r != want {
 				t.Errorf("got %+v\nwant %+v", r, want)
@@ -123,8 +125,8 @@ func TestScriptsRefused(t *testing.T) {
 		for name, args := range map[string][]string{"daemon": nil, "worker": {"worker", "--topic", "t", "cat"}, "push": {"push", "t", "1h", "b"}} {
 			t.Run(user+" "+name, func(t *testing.T) {
 				t.Parallel()
-				if r := runBinary(t, s.dir, environment(t), append([]string{"-c", s.conf}, args...)...); r.code != exitRedis || !strings.Contains(r.stderr, "ERROR: ") {
-					t.Errorf("%+v, want exit code %d", r, exitRedis)
+				if r := runBinary(t, s.dir, environment(t), append([]string{"-c", s.conf}, args...)...); r.code != exit.Redis || !strings.Contains(r.stderr, "ERROR: ") {
+					t.Errorf("%+v, want exit code %d", r, exit.Redis)
 				}
 			})
 		}

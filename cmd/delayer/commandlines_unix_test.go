@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write testdata/commandlines.txt and docs/commands.md anew from what the program does now")
+var update = flag.Bool("update", false, "write testdata/commandlines.txt anew from what the program does now")
 
 // The exit codes, standard outputs (1>) and standard errors (2>) of 200 command lines, run in order on one Redis. To add a line,
 // write it into the file after "$ " and run the test with -update.

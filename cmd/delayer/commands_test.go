@@ -240,7 +240,7 @@ func TestPushReadsStandardInput(t *testing.T) {
 
 func TestCommandsRefuseBadInput(t *testing.T) {
 	s, db := newShellHere(t)
-	const want = `: want seconds, or a text such as "250ms", "30m", "1h30m", "7d" or "1d12h", from 0s to 100 years` + "\n"
+	const want = `: want seconds, or a duration such as 250ms, 30m, 1h30m, 7d or 1d12h, from 0s to 100 years` + "\n"
 	for _, delay := range []string{"", "1y", "36501d", "1e30", "NaN", "Inf", "1d1d"} {
 		s.expect(2, "", `ERROR: push: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
 	}

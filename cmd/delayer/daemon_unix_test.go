@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -199,27 +200,27 @@ func TestFailingStart(t *testing.T) {
 	}{
 		{"bad configuration", func(tb testing.TB, s *site) {
 			s.change(tb, "timer_interval = 10", "timer_interval = 0\nmax_idle = 1")
-		}, `SITE/delayer.conf:3: [^\n]*timer_interval[^\n]*\nSITE/delayer.conf:4: [^\n]*max_idle[^\n]*\n`, exitUsage, false},
+		}, `SITE/delayer.conf:3: [^\n]*timer_interval[^\n]*\nSITE/delayer.conf:4: [^\n]*max_idle[^\n]*\n`, exit.Usage, false},
 		{"missing configuration", func(tb testing.TB, s *site) {
 			s.conf = filepath.Join(s.dir, "other.conf")
-		}, `ERROR: configuration: open SITE/other.conf: no such file or directory\n`, exitUsage, false},
+		}, `ERROR: configuration: open SITE/other.conf: no such file or directory\n`, exit.Usage, false},
 		{"bad certificate", func(tb testing.TB, s *site) {
 			s.change(tb, "[redis]", "[redis]\ntls = true\ntls_ca = "+s.conf)
-		}, `ERROR: redis.tls_ca: SITE/delayer.conf: [^\n]*PEM[^\n]*\n`, exitUsage, false},
+		}, `ERROR: redis.tls_ca: SITE/delayer.conf: [^\n]*PEM[^\n]*\n`, exit.Usage, false},
 		{"no folder for the pid file", func(tb testing.TB, s *site) {
 			s.change(tb, s.pid, filepath.Join(s.conf, "delayer.pid"))
-		}, `ERROR: delayer.pid: [^\n]*SITE/delayer.conf[^\n]*\n`, exitUsage, false},
+		}, `ERROR: delayer.pid: [^\n]*SITE/delayer.conf[^\n]*\n`, exit.Usage, false},
 		{"no folder for the access log", func(tb testing.TB, s *site) {
 			s.change(tb, s.access, filepath.Join(s.conf, "access.log"))
-		}, `ERROR: [^\n]*access[^\n]*SITE/delayer.conf[^\n]*\n`, exitUsage, false},
+		}, `ERROR: [^\n]*access[^\n]*SITE/delayer.conf[^\n]*\n`, exit.Usage, false},
 		{"no folder for the error log", func(tb testing.TB, s *site) {
 			s.change(tb, s.errors, filepath.Join(s.conf, "error.log"))
-		}, `ERROR: [^\n]*error[^\n]*SITE/delayer.conf[^\n]*\n`, exitUsage, false},
+		}, `ERROR: [^\n]*error[^\n]*SITE/delayer.conf[^\n]*\n`, exit.Usage, false},
 		{"wrong password", func(tb testing.TB, s *site) {
 			s.change(tb, "[redis]", "[redis]\npassword = wrong")
-		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*WRONGPASS[^\n]*\n`, exitRedis, true},
+		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*WRONGPASS[^\n]*\n`, exit.Redis, true},
 		{"no password", func(tb testing.TB, s *site) {
-		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*NOAUTH[^\n]*\n`, exitRedis, true},
+		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*NOAUTH[^\n]*\n`, exit.Redis, true},
 	} {
 		for _, mode := range modes {
 			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
@@ -260,7 +261,7 @@ func TestRacingStarts(t *testing.T) {
 					switch {
 					case won && winner == nil && strings.Contains(p.stdout.String(), started+pid):
 						winner = p
-					case won || p.wait() != exitRunning || p.stderr.String() != "ERROR: Service is being executed, PID: "+pid+"\n":
+					case won || p.wait() != exit.Running || p.stderr.String() != "ERROR: Service is being executed, PID: "+pid+"\n":
 						t.Errorf("PID %s, a loser: %v, %s%s", pid, p.cmd.ProcessState, p.stdout, p.stderr)
 					}
 				}

@@ -3,65 +3,69 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Each exit code of the table can occur, and the help explains it.
 func TestExitCodes(t *testing.T) {
 	withPassword := redistest.Start(t, "--requirepass", "right")
-	exitCodes := readWords("en").exitCodes(nil)
+	_, listed, _ := strings.Cut(read(t, "../../docs/commands.md"), "\n## Exit codes\n") // which a test compares with the help
+	exitCodes := regexp.MustCompile(`(?m)^- (\d+): (.*)$`).FindAllStringSubmatch(listed, -1)
 	help := runBinary(t, t.TempDir(), environment(t), "help").stdout
 	run := func(s site, args ...string) int {
 		return runBinary(t, s.dir, environment(t), append([]string{"-c", s.conf}, args...)...).code
 	}
 	ways := map[int]func(s site) int{
-		exitDone:    func(s site) int { return run(s, "push", "t", "0", "b") },
-		exitNothing: func(s site) int { return run(s, "pop", "empty") },
-		exitUsage: func(s site) int {
+		exit.Done:    func(s site) int { return run(s, "push", "t", "0", "b") },
+		exit.Nothing: func(s site) int { return run(s, "pop", "empty") },
+		exit.Usage: func(s site) int {
 			s.change(t, "port = ", "port = x")
 			return run(s)
 		},
-		exitRedis: func(s site) int {
+		exit.Redis: func(s site) int {
 			s.change(t, "right", "wrong")
 			return run(s)
 		},
-		exitRunning: func(s site) int {
+		exit.Running: func(s site) int {
 			s.started(t)
 			return run(s)
 		},
-		exitOutput: func(s site) int {
+		exit.Output: func(s site) int {
 			reader, writer, err := os.Pipe()
 			check(t, err)
 			defer writer.Close()
 			reader.Close()
 			return startInto(t, s.dir, environment(t), writer, nil, "-c", s.conf, "push", "t", "0", "b").wait()
 		},
-		exitFailed: func(s site) int { return killChild(t) },
-		exitInterrupted: func(s site) int {
+		exit.Failed: func(s site) int { return killChild(t) },
+		exit.Interrupted: func(s site) int {
 			p, _ := startReading(t, s.dir, environment(t), "-c", s.conf, "push", "t", "0", "-")
 			p.signal(syscall.SIGINT)
 			return p.wait()
 		},
 	}
 	for _, e := range exitCodes {
-		way, ok := ways[e.code]
+		want, err := strconv.Atoi(e[1])
+		check(t, err)
+		way, ok := ways[want]
 		if !ok {
-			t.Errorf("no way to %d", e.code)
+			t.Errorf("no way to %d", want)
 			continue
 		}
-		if code := way(newSite(t, withPassword.Addr, "password = right")); code != e.code {
-			t.Errorf("%d instead of %d: %s", code, e.code, e.meaning)
+		if code := way(newSite(t, withPassword.Addr, "password = right")); code != want {
+			t.Errorf("%d instead of %s: %s", code, e[1], e[2])
 		}
-		if !strings.Contains(strings.ReplaceAll(help, "\n", " "), fmt.Sprintf(" %d ", e.code)) {
-			t.Errorf("the help does not tell of %d: %s", e.code, help)
+		if !strings.Contains(strings.ReplaceAll(help, "\n", " "), " "+e[1]+" ") {
+			t.Errorf("the help does not tell of %s: %s", e[1], help)
 		}
 	}
 	if len(ways) != len(exitCodes) {

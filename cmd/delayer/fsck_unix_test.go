@@ -2,9 +2,7 @@
 
 package main
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestFsckCommand(t *testing.T) {
 	s, db := newShellHere(t)

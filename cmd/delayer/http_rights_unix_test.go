@@ -53,7 +53,7 @@ func expectNothingRefused(t *testing.T, admin *redistest.Server) {
 func askPages(ask func(method, path, body string) string) {
 	for _, path := range []string{
 		"/", "/ui/live.json", "/ui/topics", "/ui/topic?topic=t", "/ui/find?q=w", "/ui/job?id=w", "/ui/dead", "/ui/dead/topic?topic=t", "/ui/push",
-		"/metrics", "/readyz", "/v1/topics", "/v1/topics/t", "/v1/forecast?spans=1m,1h", "/v1/stats", "/v1/jobs/w", "/v1/dead/t", "/v1/dead/t/groups",
+		"/metrics", "/readyz", "/v1/topics", "/v1/topics/t", "/v1/topics/t/limit", "/v1/forecast?spans=1m,1h", "/v1/load?topic=t", "/v1/stats?counts=true", "/v1/servers", "/v1/partitions", "/v1/paused", "/v1/schedules", "/v1/jobs?state=waiting", "/v1/jobs/w", "/v1/dead/t", "/v1/dead/t/groups",
 		"/v1/topics/t/jobs?state=waiting", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=reserved",
 	} {
 		ask("GET", path, "")
@@ -61,6 +61,7 @@ func askPages(ask func(method, path, body string) string) {
 	ask("POST", "/get", `{"id":"w"}`)
 	ask("POST", "/v1/dead/t/drop?dry_run=true", `{"all":true}`)
 	ask("DELETE", "/v1/topics/t/ready?dry_run=true", "")
+	ask("DELETE", "/v1/topics/t/jobs?match=*&dry_run=true", "")
 }
 
 // reserveOver reserves a job of topic t. lease is what JSON says of it: its topic and token.
@@ -120,7 +121,11 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	push(`{"id":"y","topic":"t","body":"b"}`)
 	settle("bury", `,"reason":"broken"`)
 	push(`{"id":"u","topic":"u","body":"b"}`)
+	ask("PUT", "/v1/topics/t/limit", `{"concurrency":100,"rate":100,"tag":"t"}`)
+	ask("POST", "/v1/topics/t/pause", `{"unless_paused":true}`)
 	askPages(ask)
+	ask("POST", "/v1/topics/t/resume", "")
+	ask("DELETE", "/v1/topics/t/limit", "")
 	ask("GET", "/v1/dead/t?limit=1", "")
 	ask("POST", "/v1/dead/t/requeue", `{"ids":["y"]}`)
 	settleMany("/v1/extend", `,"lease":60`)
@@ -134,6 +139,11 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	ask("PATCH", "/v1/jobs/w", `{"delay":7200}`)
 	ask("PATCH", "/v1/jobs/w", `{"delay":0}`)
 	ask("DELETE", "/v1/jobs/w", "")
+	for _, job := range []string{`{"id":"m","topic":"m","body":"b","delay":60}`, `{"id":"n","topic":"m","body":"b"}`} {
+		push(job)
+	}
+	ask("PATCH", "/v1/topics/m/jobs?match=*", `{"delay":0}`)
+	ask("DELETE", "/v1/topics/m/jobs?match=*", "")
 	expectNothingRefused(t, admin)
 }
 

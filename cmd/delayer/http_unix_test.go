@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -131,7 +132,7 @@ func TestHTTPCannotListen(t *testing.T) {
 	for _, args := range [][]string{{"-c", s.conf}, {"-d", "-c", s.conf}, {"--dev", "-c", s.conf}} {
 		r := runBinary(t, s.dir, environment(t), args...)
 		want := "ERROR: http.listen = " + taken.Addr().String() + ": bind: address already in use\n"
-		if r.code != exitFailed || r.stderr != want || exists(s.pid) {
+		if r.code != exit.Failed || r.stderr != want || exists(s.pid) {
 			t.Errorf("%v: %+v, want %q", args, r, want)
 		}
 	}
@@ -142,7 +143,7 @@ func TestHTTPWithoutCertificate(t *testing.T) {
 	s := newSite(t, redistest.Nobody(t), "[http]", "listen = 127.0.0.1:0", "tls_cert = gone.pem", "tls_key = gone.pem")
 	for _, args := range [][]string{{"-c", s.conf}, {"--check-config", "-c", s.conf}} {
 		r := runBinary(t, s.dir, environment(t), args...)
-		if r.code != exitUsage || !strings.HasPrefix(r.stderr, "ERROR: http.tls_cert: open ") {
+		if r.code != exit.Usage || !strings.HasPrefix(r.stderr, "ERROR: http.tls_cert: open ") {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}

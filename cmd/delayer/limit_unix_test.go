@@ -5,24 +5,24 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 func TestLimitCommand(t *testing.T) {
 	s, db := newShellHere(t)
 	s.expect(0, "mail: no limit\n", "", "limit", "mail")
-	s.expect(0, "mail: concurrency 1, rate 30/m, burst 3\n", "", "limit", "mail", "--concurrency", "1", "--rate", "30/m", "--burst", "3")
+	s.expect(0, "mail: concurrency 1, rate 30/m, burst 3; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "1", "--rate", "30/m", "--burst", "3")
 	s.expect(0, "mail: concurrency 1, rate 30/m, burst 3; slots taken 0, throttled 0\n", "", "limit", "mail")
 	s.expect(0, `{"topic":"mail","concurrency":1,"rate":0.5,"burst":3,"slots_taken":0,"throttled":0}`+"\n", "", "limit", "mail", "--json")
 	if limit := db.State().Limits["mail"]; limit != "1 0.5 3 " {
 		t.Errorf("Redis has %q", limit)
 	}
-	s.expect(0, "mail: rate 10/s, tag x\n", "", "limit", "mail", "--rate", "10/s", "--tag", "x")
+	s.expect(0, "mail: rate 10/s, tag x; throttled 0\n", "", "limit", "mail", "--rate", "10/s", "--tag", "x")
 	s.expect(0, "mail: no limit\n", "", "limit", "mail", "--none")
 	s.expect(0, "mail: no limit\n", "", "limit", "mail")
 	s.keeps("limit mail --rate 0/s", 2, "ERROR: ")
@@ -37,11 +37,11 @@ func TestUseOfALimit(t *testing.T) {
 		_, err := c.Push(t.Context(), client.Message{Topic: "mail", Body: fmt.Sprint(i)}, 0)
 		check(t, err)
 	}
-	s.expect(0, "mail: concurrency 1\n", "", "limit", "mail", "--concurrency", "1")
+	s.expect(0, "mail: concurrency 1; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "1")
 	_, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail")
 	check(t, err)
 	s.expect(0, "mail: concurrency 1; slots taken 1, throttled 2\n", "", "limit", "mail")
-	s.expect(0, "mail: rate 1/h\n", "", "limit", "mail", "--rate", "1/h")
+	s.expect(0, "mail: rate 1/h; throttled 0\n", "", "limit", "mail", "--rate", "1/h")
 	_, err = c.Reserve(t.Context(), time.Second, time.Hour, "mail")
 	check(t, err)
 	stats, err := c.Stats(t.Context())
@@ -85,6 +85,6 @@ func TestLimitWithATagThatJobsLack(t *testing.T) {
 			break
 		}
 	}
-	s.expect(0, "mail: concurrency 4\n", "", "limit", "mail", "--concurrency", "4")
-	s.expect(0, "news: concurrency 4, tag vip\n", "", "limit", "news", "--concurrency", "4", "--tag", "vip")
+	s.expect(0, "mail: concurrency 4; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "4")
+	s.expect(0, "news: concurrency 4, tag vip; slots taken 0, throttled 0\n", "", "limit", "news", "--concurrency", "4", "--tag", "vip")
 }

@@ -6,6 +6,8 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"github.com/mix-basic/delayer/internal/cli"
 )
 
 // version is the output of -v. A release sets it with -ldflags "-X main.version=…".
@@ -14,24 +16,5 @@ var version = "1.2.0-dev"
 func main() {
 	debug.SetTraceback("crash")    // a crash ends with SIGABRT instead of exit code 2, which means a wrong configuration
 	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of the write, no reason to exit
-	os.Exit(report(run(os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
-}
-
-func run(args []string, stdout, stderr *os.File) error {
-	o, err := parse(args)
-	switch {
-	case err != nil:
-		return asPlugin(o, err)
-	case o.help:
-		return printOut(stdout, o.page)
-	case o.version:
-		return printOut(stdout, version+"\n")
-	case o.check:
-		return checkConfiguration(o, stdout)
-	case o.command != nil:
-		return asPlugin(o, execute(o, stdout, stderr))
-	case o.background:
-		return serveInBackground(o, stdout, stderr)
-	}
-	return serve(o, foreground, stdout, stderr)
+	os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr, version))
 }

@@ -17,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/cli"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/internal/testing/shelltest"
 )
 
 // patience is how long a test waits for something that takes a few seconds at most. It only detects
@@ -52,7 +54,6 @@ func runTests(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	inEnvironment([]string{"LC_ALL=C"}, func() { inWords() }) // help is in English, however this machine is set
 	flag.Parse()
 	if n := flag.Lookup("test.parallel"); n.Value.String() == n.DefValue { // tests of processes wait more than they work
 		n.Value.Set("8")
@@ -82,15 +83,9 @@ func build() error {
 	return nil
 }
 
-// environment returns a user's environment with an empty home, so that the only delayer.conf found
-// on this machine is in /etc, plus the variables.
+// environment is shelltest.Environment with settings of the race detector.
 func environment(tb testing.TB, variables ...string) []string {
-	home := tb.TempDir()
-	return append([]string{
-		"PATH=" + os.Getenv("PATH"), "SystemRoot=" + os.Getenv("SystemRoot"),
-		"HOME=" + home, "AppData=" + home,
-		"GORACE=atexit_sleep_ms=0 log_path=" + races,
-	}, variables...)
+	return shelltest.Environment(tb, append([]string{"GORACE=atexit_sleep_ms=0 log_path=" + races}, variables...)...)
 }
 
 // process is a running program. It collects the output; a test can wait for lines of it.
@@ -197,7 +192,7 @@ func runHere(tb testing.TB, env []string, args ...string) (r result) {
 	tb.Helper()
 	stdout, readOut := pipe(tb)
 	stderr, readErr := pipe(tb)
-	inEnvironment(env, func() { r.code = report(run(args, stdout, stderr), stderr) })
+	shelltest.In(env, func() { r.code = cli.Main(args, stdout, stderr, version) })
 	signal.Reset(os.Interrupt, syscall.SIGTERM) // the program handles them until it ends
 	stdout.Close()
 	stderr.Close()
@@ -219,40 +214,18 @@ func pipe(tb testing.TB) (w *os.File, written chan string) {
 	return w, written
 }
 
-// inEnvironment runs f with this environment.
-func inEnvironment(env []string, f func()) {
-	set := func(env []string) {
-		os.Clearenv()
-		for _, variable := range env {
-			name, value, _ := strings.Cut(variable, "=")
-			os.Setenv(name, value)
-		}
-	}
-	defer set(os.Environ())
-	set(env)
-	f()
-}
-
 // eventually waits until a condition holds.
 var eventually = redistest.Until
 
 // check fails the test on an error.
 var check = redistest.Check
 
+var read, write, shellWords = shelltest.Read, shelltest.Write, shelltest.Words
+
+// timeFormat is the form of times in tables.
+const timeFormat = "2006/01/02 15:04:05.000"
+
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, os.ErrNotExist)
-}
-
-func read(tb testing.TB, path string) string {
-	tb.Helper()
-	content, err := os.ReadFile(path)
-	check(tb, err)
-	return string(content)
-}
-
-func write(tb testing.TB, path, content string) {
-	tb.Helper()
-	check(tb, os.MkdirAll(filepath.Dir(path), 0o755))
-	check(tb, os.WriteFile(path, []byte(content), 0o644))
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -33,7 +35,7 @@ func TestFullDisk(t *testing.T) {
 		t.Helper()
 		p := startInto(t, s.dir, s.env, full, nil, args...)
 		want := "ERROR: output: write /dev/stdout: no space left on device" + rest + "\n"
-		if code := p.wait(); code != exitOutput || anyTime.ReplaceAllString(p.stderr.String(), "2100-01-01T00:00:00Z") != want {
+		if code := p.wait(); code != exit.Output || anyTime.ReplaceAllString(p.stderr.String(), "2100-01-01T00:00:00Z") != want {
 			t.Errorf("%q: exit code %d, %s, want %s", args, code, p.stderr, want)
 		}
 	}
@@ -47,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 	expect(`; not printed: paused t`, "pause", "t")
 	expect("", "topics", "--paused", "--json")
 	expect(`; not printed: {"was_paused":true}`, "resume", "t")
-	expect(`; not printed: {"topic":"t","concurrency":1}`, "limit", "t", "--concurrency", "1")
+	expect(`; not printed: {"topic":"t","concurrency":1,"slots_taken":0,"throttled":0}`, "limit", "t", "--concurrency", "1")
 	expect("", "limit", "t")
 	expect(`; not printed: {"topic":"t"}`, "limit", "t", "--none")
 	expect(`; not printed: {"name_base64":"YfI=","next":"2100-01-01T00:00:00Z"}`, "schedule", "add", "a\xf2", "@every 8h", "t", "b")
@@ -78,12 +80,12 @@ func TestClosedOutput(t *testing.T) {
 		}
 	}
 	const closed = "ERROR: output: it is closed, or /dev/null for reading, too: want it open for writing\n"
-	redirected(">&-", exitOutput, closed, "pop", "t")
-	redirected(">&-", exitOutput, closed, "bpop", "empty")
-	redirected(">&-", exitOutput, closed, "push", "t", "0", "body") // its ID would be lost
-	redirected("</dev/null >&0", exitOutput, "ERROR: output: write /dev/stdout: bad file descriptor\n", "pop", "t")
+	redirected(">&-", exit.Output, closed, "pop", "t")
+	redirected(">&-", exit.Output, closed, "bpop", "empty")
+	redirected(">&-", exit.Output, closed, "push", "t", "0", "body") // its ID would be lost
+	redirected("</dev/null >&0", exit.Output, "ERROR: output: write /dev/stdout: bad file descriptor\n", "pop", "t")
 	expectAll(t, db, before)
-	redirected(">/dev/null", exitDone, "", "pop", "t")
+	redirected(">/dev/null", exit.Done, "", "pop", "t")
 	db.Expect(redistest.State{})
 }
 
@@ -183,24 +185,24 @@ func TestUnreadJob(t *testing.T) {
 		code    int
 		said    string
 	}{
-		"closed": {func(*unread) {}, false, false, exitOutput, `; job "1" is ready again`},
+		"closed": {func(*unread) {}, false, false, exit.Output, `; job "1" is ready again`},
 		"signal": {func(j *unread) {
 			j.extended()
 			j.p.signal(syscall.SIGTERM)
 			j.p.wait()
-		}, true, false, exitOutput, `output: it is not read; job "1" is ready again`},
+		}, true, false, exit.Output, `output: it is not read; job "1" is ready again`},
 		"GNU timeout": {func(j *unread) {
 			j.extended()
 			j.p.signal(syscall.SIGTERM)
 			j.p.signal(syscall.SIGTERM)
 			j.p.wait()
-		}, true, false, exitOutput, `; job "1" is ready again`},
-		"closed late": {(*unread).extended, true, false, exitOutput, `; job "1" is ready again`},
-		"pushed anew": {pushAnew, false, false, exitOutput, `; job "1" is not ours any more: it was pushed anew or removed`},
-		"read, pushed anew": {pushAnew, false, true, exitFailed,
+		}, true, false, exit.Output, `; job "1" is ready again`},
+		"closed late": {(*unread).extended, true, false, exit.Output, `; job "1" is ready again`},
+		"pushed anew": {pushAnew, false, false, exit.Output, `; job "1" is not ours any more: it was pushed anew or removed`},
+		"read, pushed anew": {pushAnew, false, true, exit.Failed,
 			`job "1" was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again`},
-		"Redis is away":       {lose, true, false, exitOutput, `; job "1" can't be released: …; it is delivered again when its lease ends, in 30s at most`},
-		"read, Redis is away": {lose, true, true, exitRedis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `},
+		"Redis is away":       {lose, true, false, exit.Output, `; job "1" can't be released: …; it is delivered again when its lease ends, in 30s at most`},
+		"read, Redis is away": {lose, true, true, exit.Redis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.late {
@@ -234,7 +236,7 @@ func TestUnreadJobOfAKilledPop(t *testing.T) {
 		Reserved: []string{"1"}, Counts: map[string]string{"t": "1"},
 		Ready: map[string][]string{"t": {"2"}}, Buckets: map[string]string{"1": "t old", "2": "t other"},
 	})
-	if left := j.db.Due("1") - j.db.Clock(); !(left <= popLease.Seconds()+1) {
+	if left := j.db.Due("1") - j.db.Clock(); !(left <= 30+1) {
 		t.Errorf("the lease ends in %v s", left)
 	}
 }
@@ -247,7 +249,7 @@ func TestReadJobMayNotBeAcknowledged(t *testing.T) {
 	db.SetUser(redistest.Rights(t, "worker") + " -del")
 	s.env = append(s.env, "DELAYER_REDIS_USERNAME=u", "DELAYER_REDIS_PASSWORD=p")
 	r := s.run("pop", "t")
-	if r.code != exitRedis || r.stdout != "body\n" || !strings.Contains(r.stderr, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `) {
+	if r.code != exit.Redis || r.stdout != "body\n" || !strings.Contains(r.stderr, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `) {
 		t.Errorf("%+v", r)
 	}
 	refused := db.Do("ACL", "LOG").([]any)
@@ -286,6 +288,6 @@ func TestPopWithoutReserve(t *testing.T) {
 	check(t, err)
 	defer writer.Close()
 	reader.Close()
-	startInto(t, s.dir, s.env, writer, nil, "pop", "t").expectError(exitOutput, `; not printed: {"id":"3","topic":"t","body":"body 3"}`)
+	startInto(t, s.dir, s.env, writer, nil, "pop", "t").expectError(exit.Output, `; not printed: {"id":"3","topic":"t","body":"body 3"}`)
 	db.Expect(redistest.State{})
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -44,7 +45,7 @@ func tool(t *testing.T, name string) string {
 func TestUnit(t *testing.T) {
 	unit := packaged(t, "docs", "systemd", "delayer.service")
 	for _, line := range []string{
-		fmt.Sprintf("RestartPreventExitStatus=%d %d %d", exitUsage, exitRedis, exitRunning),
+		fmt.Sprintf("RestartPreventExitStatus=%d %d %d", exit.Usage, exit.Redis, exit.Running),
 		"Restart=always", // after SIGHUP the service exits with 0
 		"ExecStart=/usr/local/bin/delayer -c /etc/delayer/delayer.conf",
 		"ExecReload=/bin/kill -USR2 $MAINPID",

@@ -2,9 +2,7 @@
 
 package main
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestPauseCommands(t *testing.T) {
 	s, db := newShellHere(t)
@@ -26,7 +24,7 @@ func TestPauseCommands(t *testing.T) {
 	matches(t, "paused --json", s.run("topics", "--paused", "--json").stdout,
 		`\{"topics":\[\{"topic":"mail",.*"paused":\{"since":"[^"]*Z","until":"[^"]*Z","note":"the server is moved,\\nask Eve"\}\}\]\}\n`)
 	s.expect(0, "{}\n", "", "pause", "mail", "--replace", "--json") // without end, and a note
-	s.expect(0, "paused mail\n", "", "pause", "mail")                                              // unchanged
+	s.expect(0, "paused mail\n", "", "pause", "mail")               // unchanged
 	matches(t, "paused", s.run("topics", "--paused").stdout, `[^\n]*\nmail  .* since `+at+`\n`)
 	s.expect(0, "resumed mail\n", "", "resume", "mail")
 	s.expect(0, "was not paused: mail\n", "", "resume", "mail")
@@ -52,7 +50,7 @@ func TestThrottledTopicIsSaid(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		s.expect(0, id+"\n", "", "push", "mail", "0", "body", "--id", id)
 	}
-	s.expect(0, "mail: concurrency 2, rate 3.6/h\n", "", "limit", "mail", "--concurrency", "2", "--rate", "0.001/s")
+	s.expect(0, "mail: concurrency 2, rate 3.6/h; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "2", "--rate", "0.001/s")
 	s.expect(0, "body\n", "", "pop", "mail")
 	const reached = `its limit has been reached \(slots taken 0, throttled 1, throttled until [^)]*\)`
 	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+reached+"\n")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -127,7 +128,7 @@ func TestMoveToAnotherRedis(t *testing.T) {
 	if !strings.Contains(last.Error(), "READONLY") {
 		t.Errorf("the last push failed with %v", last)
 	}
-	if out, code := onRedis(t, old, "doctor"); code != exitNothing || !strings.Contains(out, "redis: READONLY") {
+	if out, code := onRedis(t, old, "doctor"); code != exit.Nothing || !strings.Contains(out, "redis: READONLY") {
 		t.Errorf("doctor on the old Redis: %d, %s", code, out)
 	}
 	for i := range n {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
 // site is a folder with all files of one daemon.
@@ -57,7 +59,7 @@ func (s site) started(tb testing.TB, args ...string) *process {
 func (s site) acknowledged(tb testing.TB, id string) {
 	tb.Helper()
 	eventually(tb, "the job is acknowledged", func() bool {
-		return runBinary(tb, s.dir, environment(tb), "get", "-c", s.conf, id).code == exitNothing
+		return runBinary(tb, s.dir, environment(tb), "get", "-c", s.conf, id).code == exit.Nothing
 	})
 }
 

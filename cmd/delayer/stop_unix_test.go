@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -19,7 +20,7 @@ func (p *process) signalUntilEnd(s syscall.Signal) {
 		select {
 		case <-p.exited:
 			return
-		case <-time.After(sameSignal / 4):
+		case <-time.After(exit.SameSignal / 4):
 			p.cmd.Process.Signal(s)
 		}
 	}
@@ -53,7 +54,7 @@ func TestStopWhileRedisHangs(t *testing.T) {
 		relay.hang(redisServer, p)
 		p.signal(syscall.SIGTERM)
 		switch code := p.wait(); {
-		case code == exitFailed && strings.Contains(p.stderr.String(), "it has not stopped within") && tries < 5:
+		case code == exit.Failed && strings.Contains(p.stderr.String(), "it has not stopped within") && tries < 5:
 			continue
 		case code != 0 || exists(s.pid) || !strings.Contains(read(t, s.access), stopped):
 			t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
@@ -73,7 +74,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	p.signalUntilEnd(syscall.SIGINT)
 	code := p.wait()
-	if code != exitFailed || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {
+	if code != exit.Failed || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {
 		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -96,11 +97,11 @@ func TestStuckErrors(t *testing.T) {
 		args []string
 		code int
 	}{
-		{[]string{"-c", s.conf}, exitRedis},
-		{[]string{"-d", "-c", s.conf}, exitRedis},
-		{[]string{"-c", s.conf, "pop", "t"}, exitRedis},
-		{[]string{"-c", s.dir}, exitUsage},
-		{[]string{"start"}, exitUsage},
+		{[]string{"-c", s.conf}, exit.Redis},
+		{[]string{"-d", "-c", s.conf}, exit.Redis},
+		{[]string{"-c", s.conf, "pop", "t"}, exit.Redis},
+		{[]string{"-c", s.dir}, exit.Usage},
+		{[]string{"start"}, exit.Usage},
 	} {
 		_, full := fullPipe(t)
 		if code := startInto(t, s.dir, environment(t), full, full, test.args...).wait(); code != test.code {

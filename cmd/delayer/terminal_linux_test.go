@@ -5,31 +5,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/testing/shelltest"
 )
-
-// openTerminal returns both ends of a terminal.
-func openTerminal(tb testing.TB) (screen, terminal *os.File) {
-	tb.Helper()
-	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		tb.Skip(err)
-	}
-	tb.Cleanup(func() { screen.Close() })
-	check(tb, unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
-	check(tb, err)
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	check(tb, err)
-	tb.Cleanup(func() { terminal.Close() })
-	return screen, terminal
-}
 
 // The contents of a job have no effect on a terminal. A pipe gets them unchanged, but they can't
 // pass for another line.
@@ -39,7 +21,7 @@ func TestTerminal(t *testing.T) {
 	const title, escaped = "\x1b]0;x\x07\u009b", `\u001b]0;x\u0007\u009b`
 	show := func(args ...string) string {
 		t.Helper()
-		screen, terminal := openTerminal(t)
+		screen, terminal := shelltest.OpenTerminal(t)
 		if code := startInto(t, s.dir, s.env, terminal, nil, args...).wait(); code != 0 {
 			t.Fatalf("%q: exit code %d", args, code)
 		}
@@ -72,37 +54,11 @@ func TestTerminal(t *testing.T) {
 	shows(escaped+"\n", "push", "t", "0", "b", "--id", title)
 }
 
-// A long command shows a bar on a terminal and clears it at the end. Elsewhere it prints an occasional line.
-func TestProgress(t *testing.T) {
-	screen, terminal := openTerminal(t)
-	bar := &progress{to: terminal, redraws: isScreen(terminal)}
-	bar.show(50, 150, "50 jobs")
-	bar.show(51, 150, "51 jobs") // too early to be shown
-	bar.shown = time.Time{}
-	bar.show(140, 150, "140 jobs")
-	bar.end()
-	want := "\r[##########....................] 50 jobs" + "\r[############################..] 140 jobs"
-	want += "\r" + strings.Repeat(" ", len(want[strings.LastIndex(want, "\r")+1:])) + "\r"
-	if got := readN(t, screen, len(want)); got != want {
-		t.Errorf("on the terminal stands %q, want %q", got, want)
-	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	check(t, err)
-	lines := &progress{to: file, redraws: isScreen(file)}
-	lines.show(0, 0, "none")
-	lines.shown = lines.shown.Add(-lineEvery)
-	lines.show(50, 0, "50 jobs")
-	lines.end()
-	if got, err := os.ReadFile(file.Name()); string(got) != "50 jobs\n" || err != nil {
-		t.Errorf("in the file stands %q, %v", got, err)
-	}
-}
-
 // On a terminal, stats are redrawn in place: from the top left, clearing each line and the rest of the
 // screen.
 func TestWatchOnATerminal(t *testing.T) {
 	t.Parallel()
-	screen, terminal := openTerminal(t)
+	screen, terminal := shelltest.OpenTerminal(t)
 	s, _ := newShell(t)
 	p := startInto(t, s.dir, s.env, terminal, nil, "stats", "--watch", "10ms")
 	var shown strings.Builder
@@ -113,7 +69,7 @@ func TestWatchOnATerminal(t *testing.T) {
 		shown.Write(buffer[:n])
 	}
 	p.cmd.Process.Signal(syscall.SIGINT)
-	p.ends(exitInterrupted)
+	p.ends(exit.Interrupted)
 	for i, page := range strings.Split(shown.String(), "\x1b[J")[:3] {
 		if !strings.HasPrefix(page, "\x1b[Htime:") || strings.Count(page, "\x1b[K\r\n") != strings.Count(page, "\n") || strings.Count(page, "\n") < 10 {
 			t.Errorf("page %d is %q", i, page)
@@ -125,7 +81,7 @@ func TestWatchOnATerminal(t *testing.T) {
 func (s shell) answers(command, answer string, code int, shows string) {
 	t := s.t
 	t.Helper()
-	screen, terminal := openTerminal(t)
+	screen, terminal := shelltest.OpenTerminal(t)
 	cmd := exec.Command(binary, strings.Fields(command)...)
 	cmd.Stdin, cmd.Stderr = terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that ctrl-C is a signal
@@ -178,7 +134,7 @@ func TestConfirmOnATerminal(t *testing.T) {
 		{"dead requeue t", "3", 0, ""},
 		{"dead requeue t", "\x04", 6, "ERROR: dead requeue: not confirmed, nothing was changed"}, // ctrl-D
 		{"dead drop t", "3", 0, ""},
-		{"dead drop t", "\x03", exitInterrupted, ""}, // ctrl-C
+		{"dead drop t", "\x03", exit.Interrupted, ""}, // ctrl-C
 	} {
 		db.Flush()
 		seed()
@@ -190,13 +146,13 @@ func TestConfirmOnATerminal(t *testing.T) {
 	}
 	db.Flush()
 	seed()
-	_, terminal := openTerminal(t)
+	_, terminal := shelltest.OpenTerminal(t)
 	null, err := os.Open(os.DevNull)
 	check(t, err)
 	defer null.Close()
 	cmd := exec.Command(binary, "purge", "t")
 	cmd.Stdin, cmd.Stderr = null, terminal
-	startCommand(t, s.dir, s.env, cmd).ends(exitUsage)
+	startCommand(t, s.dir, s.env, cmd).ends(exit.Usage)
 	s.expect(0, "would be purged: 3\n", "", "purge", "t", "--dry-run")
 }
 

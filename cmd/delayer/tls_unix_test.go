@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -47,7 +48,7 @@ func TestStartThatTLSForbids(t *testing.T) {
 				s := newSite(t, addr, test.line)
 				r := failingStart(t, s, append(mode, "-c", s.conf)...)
 				matches(t, "stderr", r.stderr, `ERROR: redis on `+place+`: `+test.why+`\n`)
-				if r.code != exitRedis || r.stdout != "" || exists(s.pid) {
+				if r.code != exit.Redis || r.stdout != "" || exists(s.pid) {
 					t.Errorf("exit code %d, stdout %q, pid file %v", r.code, r.stdout, exists(s.pid))
 				}
 			})

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -79,7 +80,7 @@ func operate(s shell, _ string) {
 	}
 	s.says(0, "push mail 1h later --id {m}3 --max-attempts 3 --ttr 40s", "{m}3\n")
 	s.says(0, "push order 58s '{\"a\":1}' --id o1", "o1\n")
-	s.says(0, "limit mail --concurrency 1 --tag m", "mail: concurrency 1, tag m\n")
+	s.says(0, "limit mail --concurrency 1 --tag m", "mail: concurrency 1, tag m; slots taken 0, throttled 0\n")
 	s.says(0, "pause order --note 'moving'", "paused order\n")
 
 	s.says(0, "topics", `
@@ -270,7 +271,7 @@ func TestWatchStats(t *testing.T) {
 	p := startBinary(t, s.dir, s.env, "stats", "--watch", "50ms", "--json")
 	redistest.Until(t, "stats are printed twice", func() bool { return strings.Count(p.stdout.String(), "\n") >= 2 })
 	p.cmd.Process.Signal(syscall.SIGTERM)
-	p.ends(exitInterrupted)
+	p.ends(exit.Interrupted)
 }
 
 // --quiet hides the note about the Redis in use. push has its own --quiet.

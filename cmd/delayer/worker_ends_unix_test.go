@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -65,21 +65,6 @@ func TestWorkerTimeout(t *testing.T) {
 			p.stopped()
 		})
 	}
-}
-
-// A program's process ID is not reused until it is reaped, so that its group can be signalled.
-func TestAwaitEnd(t *testing.T) {
-	cmd := exec.Command("true")
-	ownGroup(cmd)
-	check(t, newStarter().start(cmd))
-	awaitEnd(cmd.Process.Pid)
-	if err := syscall.Kill(-cmd.Process.Pid, 0); err != nil && err != syscall.EPERM { // macOS returns that for a zombie
-		t.Errorf("it is gone: %v", err)
-	}
-	if err := cmd.Wait(); err != nil || !cmd.ProcessState.Success() {
-		t.Errorf("%v, %v", cmd.ProcessState, err)
-	}
-	awaitEnd(cmd.Process.Pid) // returns at once without such a process
 }
 
 // A killed worker leaves no process behind, not even one that ignores SIGTERM or was started by a
@@ -170,7 +155,7 @@ func TestWorkerSecondSignal(t *testing.T) {
 	p.expect(p.stderr, "the worker stops")
 	p.signalUntilEnd(syscall.SIGTERM)
 	gone(t, fifo)
-	if code := p.wait(); code != exitInterrupted || !strings.HasSuffix(p.stderr.String(), "ERROR: "+errEndedAtOnce.Error()+"\n") {
+	if code := p.wait(); code != exit.Interrupted || !strings.HasSuffix(p.stderr.String(), "ERROR: ended at once: the jobs under way are delivered again when their leases end\n") {
 		t.Errorf("exit code %d, %s", code, p.stderr)
 	}
 	if got := s.get("1"); got.State == "" || got.State == "ready" {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -126,7 +126,7 @@ func TestWorkerWithoutProgram(t *testing.T) {
 	const wanted = `executable file not found in $PATH`
 	refused := func(want string, args ...string) {
 		t.Helper()
-		s.expect(exitUsage, "", "ERROR: "+want+"\n", append([]string{"worker", "--topic", "t"}, args...)...)
+		s.expect(exit.Usage, "", "ERROR: "+want+"\n", append([]string{"worker", "--topic", "t"}, args...)...)
 	}
 	refused(`exec: "no-such-program": `+wanted, "no-such-program")
 	refused(`exec: "./text": permission denied`, "./text")
@@ -137,24 +137,6 @@ func TestWorkerWithoutProgram(t *testing.T) {
 	refused(`exec: "./text": permission denied`, "--exec", " A=1 B=  ./text | cat")
 	refused(`exec: "./gone": stat ./gone: no such file or directory`, "--exec", "./gone>x")
 	db.Expect(before)
-}
-
-// A command that a shell may be able to run is not refused.
-func TestWorkerWithProgram(t *testing.T) {
-	dir := t.TempDir()
-	script := shell{t: t, dir: dir, env: nil}.script("good script", "#! /usr/bin/env -S sh -e\n")
-	for _, command := range []string{
-		"true", " sh -c x", "cd /; ./x", "set -- x", "A=$HOME ./x", "(./x)", "{ ./x; }", "! ./x", "while :; do x; done", `"./x"`, "$X y", "~/x", "./x*", "exec 3>x", "f() { x; }; f", "if x; then y; fi", ">x y", "'" + script + "' x",
-	} {
-		if err := (&program{shell: command}).find(); err != nil {
-			t.Errorf("--exec %q: %v", command, err)
-		}
-	}
-	for _, words := range [][]string{{"sh"}, {script, "x"}, {binary}} {
-		if err := (&program{words: words}).find(); err != nil {
-			t.Errorf("%q: %v", words, err)
-		}
-	}
 }
 
 // script writes an executable script.
@@ -203,22 +185,6 @@ func TestWorkerLosesProgram(t *testing.T) {
 			p.expect(p.stdout, "here\n")
 			p.stopped()
 		})
-	}
-}
-
-// The worker's rests become longer while the program is missing.
-func TestRestOfAWorkerWithoutProgram(t *testing.T) {
-	var p program
-	begin := time.Now()
-	rest := func(after time.Duration) time.Duration { return p.rest(begin.Add(after)) }
-	for _, test := range [][2]time.Duration{{0, time.Second}, {0, time.Second}, {3 * time.Second, 3 * time.Second}, {time.Hour, 15 * time.Second}} {
-		if got := rest(test[0]); got != test[1] {
-			t.Errorf("rests for %v after %v, want %v", got, test[0], test[1])
-		}
-	}
-	p.started()
-	if got := rest(2 * time.Hour); got != time.Second {
-		t.Errorf("rests for %v when the program was there meanwhile, want %v", got, time.Second)
 	}
 }
 
@@ -280,7 +246,7 @@ func TestWorkerAndRedis(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t, "--requirepass", "right")
 	r := s.run("worker", "--topic", "t", "true")
-	if r.code != exitRedis || r.stdout != "" || !strings.Contains(r.stderr, "\nERROR: ") {
+	if r.code != exit.Redis || r.stdout != "" || !strings.Contains(r.stderr, "\nERROR: ") {
 		t.Errorf("%+v", r)
 	}
 	s.env = environment(t, "DELAYER_REDIS_PORT=1")

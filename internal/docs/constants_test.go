@@ -27,7 +27,7 @@ func TestDocumentedConstants(t *testing.T) {
 		configurationZh, httpZh, metricsZh, scalingZh = "docs/configuration.zh-CN.md", "docs/http.zh-CN.md", "docs/metrics.zh-CN.md", "docs/scaling.zh-CN.md"
 		wire, benchmarks                              = "docs/wire-format.md", "docs/benchmark-tables.md"
 		operating, operatingZh                        = "docs/operating.md", "docs/operating.zh-CN.md"
-		help, helpZh                                  = "cmd/delayer/help/en.txt", "cmd/delayer/help/zh.txt"
+		help, helpZh                                  = "internal/cli/help/en.txt", "internal/cli/help/zh.txt"
 	)
 	all := constants(t)
 	for _, c := range []struct {
@@ -52,18 +52,18 @@ func TestDocumentedConstants(t *testing.T) {
 		{"client/worker.defaultGrace", "10s", []string{limits, "time to stop | 10 s by default", help, "gives running programs\n10 s. Then it ends them", helpZh, "给正在运行的程序 10 秒，然后终止"}},
 		{"internal/store.ShortestLease", "100ms", []string{limits, "below 100 ms it counts as 100 ms"}},
 		{"internal/store.DefaultLease", "30s", []string{limits, "30 s by default", help, "or 30s. Programs may run\n    longer", helpZh, "或 30s。程序可以运行更久"}},
-		{"cmd/delayer.maxConcurrency", "250", []string{limits, "`delayer worker` at most 250", help, "jobs at a time, up to 250", helpZh, "同时处理多少个任务，最多 250"}},
-		{"cmd/delayer.maxKept", "2048", []string{help, "The last 2 KiB that the program wrote to standard error", helpZh, "程序写到标准错误的最后 2 KiB", "docs/php.md", "the last 2 KiB of what PHP wrote to", "docs/php.zh-CN.md", "最后 2 KiB"}},
-		{"cmd/delayer.exitDataError", "65", []string{help, "65, it becomes a\ndead letter", helpZh, "65 表示成为死信", "docs/php.md", "exit(65);  // a dead letter", "docs/php.zh-CN.md", "exit(65);"}},
-		{"cmd/delayer.exitUsage cmd/delayer.exitRedis cmd/delayer.exitRunning", "2 3 4", []string{"docs/systemd/delayer.service", "RestartPreventExitStatus=2 3 4", operating, "except with the codes 2, 3 and 4", operatingZh, "退出码 2、3、4 除外", "docs/migrating.md", "`RestartPreventExitStatus=2 3 4`", "docs/migrating.zh-CN.md", "`RestartPreventExitStatus=2 3 4`"}},
-		{"cmd/delayer.exitFailed", "6", []string{limits, "ends it at once, with exit code 6"}},
-		{"cmd/delayer.exitOutput", "5", []string{limits, "if the output can't be written the exit code is 5"}},
-		{"cmd/delayer.startedLater", "5s", []string{help, "again 5 s later,\nand the worker rests for 1 to 15 s", helpZh, "任务 5 秒后再次投递，worker 休息 1 到 15 秒"}},
-		{"cmd/delayer.killAfter", "500ms", []string{help, "gets SIGTERM and half a second later SIGKILL", helpZh, "会收到 SIGTERM，\n半秒后连同它启动的一切收到 SIGKILL"}},
-		{"cmd/delayer.popLease", "30s", []string{limits, "redelivered after 30 s", help, "if the command is killed, after 30 s", helpZh, "30 秒之后重新就绪"}},
-		{"cmd/delayer.sameSignal", "1s", []string{limits, "a second signal more than a second later", configuration, "A second one, more than a second later, ends it at once", configurationZh, "一秒之后的第二个信号"}},
-		{"cmd/delayer.stopWait", "4.3s", []string{limits, "a stop | 5 s", configuration, "stop the daemon, within 5 s", configurationZh, "不超过 5 秒"}},
-		{"cmd/delayer.httpIdle cmd/delayer.httpIdleTimeout", "8 10s", []string{limits, "8 of them, or `max_idle`, stay open for 10 s"}},
+		{"internal/cli.maxConcurrency", "250", []string{limits, "`delayer worker` at most 250", help, "jobs at a time, up to 250", helpZh, "同时处理多少个任务，最多 250"}},
+		{"internal/runner.maxKept", "2048", []string{help, "The last 2 KiB that the program wrote to standard error", helpZh, "程序写到标准错误的最后 2 KiB", "docs/php.md", "the last 2 KiB of what PHP wrote to", "docs/php.zh-CN.md", "最后 2 KiB"}},
+		{"internal/runner.exitDataError", "65", []string{help, "65, it becomes a\ndead letter", helpZh, "65 表示成为死信", "docs/php.md", "exit(65);  // a dead letter", "docs/php.zh-CN.md", "exit(65);"}},
+		{"internal/exit.Usage internal/exit.Redis internal/exit.Running", "2 3 4", []string{"docs/systemd/delayer.service", "RestartPreventExitStatus=2 3 4", operating, "except with the codes 2, 3 and 4", operatingZh, "退出码 2、3、4 除外", "docs/migrating.md", "`RestartPreventExitStatus=2 3 4`", "docs/migrating.zh-CN.md", "`RestartPreventExitStatus=2 3 4`"}},
+		{"internal/exit.Failed", "6", []string{limits, "ends it at once, with exit code 6"}},
+		{"internal/exit.Output", "5", []string{limits, "if the output can't be written the exit code is 5"}},
+		{"internal/runner.startedLater", "5s", []string{help, "again 5 s later,\nand the worker rests for 1 to 15 s", helpZh, "任务 5 秒后再次投递，worker 休息 1 到 15 秒"}},
+		{"internal/runner.killAfter", "500ms", []string{help, "gets SIGTERM and half a second later SIGKILL", helpZh, "会收到 SIGTERM，\n半秒后连同它启动的一切收到 SIGKILL"}},
+		{"internal/cli.popLease", "30s", []string{limits, "redelivered after 30 s", help, "if the command is killed, after 30 s", helpZh, "30 秒之后重新就绪"}},
+		{"internal/exit.SameSignal", "1s", []string{limits, "a second signal more than a second later", configuration, "A second one, more than a second later, ends it at once", configurationZh, "一秒之后的第二个信号"}},
+		{"internal/daemon.stopWait", "4.3s", []string{limits, "a stop | 5 s", configuration, "stop the daemon, within 5 s", configurationZh, "不超过 5 秒"}},
+		{"internal/daemon.httpIdle internal/daemon.httpIdleTimeout", "8 10s", []string{limits, "8 of them, or `max_idle`, stay open for 10 s"}},
 		{"internal/web.MaxConns internal/web.reserved", "10000 100", []string{limits, "connections | 10,000, of which authenticated clients may use 9,900", http, "9,900 connections are busy", httpZh, "9,900 个"}}, // MaxConns less this is 9,900
 		{"internal/web.MaxWaiting", "10000", []string{limits, "waiting requests | 10,000", http, "10,000 may wait", httpZh, "最多 10,000 个请求同时等待"}},
 		{"internal/web.headerTimeout", "5s", []string{limits, "time to send a header; the whole request; to read the answer | 5 s; 30 s; a minute"}},
@@ -136,7 +136,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/redisconn.askEvery", "100ms", []string{limits, "at most ten times a second"}},
 		{"internal/redisconn.askWithin", "1s", []string{configuration, "the timeouts (up to 1 s) apply to them, too", configurationZh, "各超时（最长 1 秒）"}},
 		{"internal/redisconn.watchEvery", "1s", []string{limits, "Sentinel is asked for the master | once a second", operating, "A failover is noticed within a second", operatingZh, "故障转移会在一秒内被发现"}},
-		{"server.takeOverAfter", "50ms", []string{limits, "50 ms after a job is due, 75 ms", operating, "the other does its work 50 ms later", operatingZh, "50 毫秒后接替"}},
+		{"server.takeOverAfter", "50ms", []string{limits, "server that stalls | 50 ms after a job is due", operating, "the other does its work 50 ms later", operatingZh, "50 毫秒后接替"}},
 		{"server.polledSleep", "1s", []string{limits, "each second, or `timer_interval`"}},
 		{"server.lastTurn", "10", []string{limits, "a tenth of them each second, or one if there are fewer than ten", wire, "it polls a tenth in each of these seconds"}},
 		{"server.silence", "5s", []string{limits, "a server's after 5 s"}},

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -107,7 +108,11 @@ func metrics(t *testing.T) string {
 func exitCodes(t *testing.T) string {
 	var list []string
 	for name, value := range constants(t) {
-		if code, is := strings.CutPrefix(name, "cmd/delayer.exit"); is {
+		code, is := strings.CutPrefix(name, "internal/exit.")
+		if !is {
+			code, is = strings.CutPrefix(name, "internal/runner.exit") // of the programs that it runs
+		}
+		if _, err := strconv.Atoi(value); is && err == nil {
 			list = append(list, fmt.Sprintf("%s %s\n", code, value))
 		}
 	}

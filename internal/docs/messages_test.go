@@ -12,7 +12,7 @@ var quoted = regexp.MustCompile(`"([^"\n]+)"`)
 // TestNamedMessages checks that messages which the chapter about troubleshooting quotes are in the code.
 func TestNamedMessages(t *testing.T) {
 	var sources strings.Builder
-	for _, pattern := range []string{"server/*.go", "cmd/delayer/*.go", "internal/fleet/*.go", "internal/store/*.go"} {
+	for _, pattern := range []string{"server/*.go", "internal/daemon/*.go", "internal/cli/*.go", "internal/fleet/*.go", "internal/store/*.go"} {
 		for _, file := range glob(t, pattern) {
 			if strings.HasSuffix(file, "_test.go") {
 				continue

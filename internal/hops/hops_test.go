@@ -17,8 +17,9 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// runs is how often a call is measured. The least counts, because a timer may fire during a run.
-const runs = 3
+// runs is how often a call is measured that seems too long: a timer may have fired in a run, or the program on a busy machine not yet have come
+// to the call.
+const runs = 10
 
 func TestHops(t *testing.T) {
 	if os.Getenv("HOPS") == "" {
@@ -28,7 +29,7 @@ func TestHops(t *testing.T) {
 	output(t, "go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"...", "-o", program, "./calls")
 	for _, call := range slices.Sorted(maps.Keys(allowed)) {
 		var least []string
-		for range runs {
+		for n := 0; n < runs && (least == nil || countOf(least).exceeds(allowed[call]) != ""); n++ {
 			if passed := measure(t, program, call); least == nil || len(passed) < len(least) {
 				least = passed
 			}

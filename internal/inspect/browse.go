@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -165,11 +165,31 @@ func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after 
 // Glob returns a function that reports whether a text matches the pattern: * stands for any text, ? for one character.
 // An empty pattern matches all.
 func Glob(pattern string) func(string) bool {
-	if pattern == "" {
-		return func(string) bool { return true }
+	return func(text string) bool { return pattern == "" || matches(pattern, text) }
+}
+
+// matches is not a regular expression, which would take different bytes that are not UTF-8 for the same.
+func matches(pattern, text string) bool {
+	starred, behind, from := false, "", "" // the rest of the pattern behind the last *, and of the text that it is tried on
+	for pattern != "" || text != "" {
+		_, character := utf8.DecodeRuneInString(text)
+		switch {
+		case strings.HasPrefix(pattern, "*"):
+			starred, behind, from = true, pattern[1:], text
+			pattern = behind
+		case text != "" && strings.HasPrefix(pattern, "?"):
+			pattern, text = pattern[1:], text[character:]
+		case text != "" && strings.HasPrefix(pattern, text[:1]):
+			pattern, text = pattern[1:], text[1:]
+		case !starred || from == "":
+			return false
+		default: // the * stands for one more character
+			_, character = utf8.DecodeRuneInString(from)
+			from = from[character:]
+			pattern, text = behind, from
+		}
 	}
-	quoted := regexp.QuoteMeta(strings.ToValidUTF8(pattern, "\ufffd"))
-	return regexp.MustCompile("(?s)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(quoted) + "$").MatchString
+	return true
 }
 
 // cursor is where a page ends.

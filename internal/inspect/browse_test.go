@@ -293,10 +293,16 @@ func FuzzCursor(f *testing.F) {
 
 func TestGlob(t *testing.T) {
 	for pattern, texts := range map[string]map[string]bool{
-		"mail*": {"mail": true, "mails": true, "amail": false, "mail\n": true},
-		"*.x?":  {".xy": true, "a/b.xä": true, ".x": false},
-		"a.b":   {"a.b": true, "axb": false},
-		"\xff*": {"\xffa": true},
+		"mail*":    {"mail": true, "mails": true, "amail": false, "mail\n": true},
+		"*.x?":     {".xy": true, "a/b.xä": true, ".x": false},
+		"a.b":      {"a.b": true, "axb": false},
+		"\xff*":    {"\xffa": true, "\xfea": false, "\ufffda": false},
+		"\xff\xfe": {"\xff\xfe": true, "\xff": false},
+		"a*b*c":    {"abc": true, "a1b2c": true, "abcbc": true, "ab": false, "acb": false},
+		"*??":      {"日本": true, "日": false, "": false},
+		"**a":      {"a": true, "ba": true, "b": false},
+		"?":        {"日": true, "\xff": true, "": false, "ab": false},
+		"":         {"": true, "a": true},
 	} {
 		for text, want := range texts {
 			if got := Glob(pattern)(text); got != want {

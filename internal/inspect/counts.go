@@ -103,6 +103,9 @@ func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []stri
 // Broken says which of several partitions cannot be read, and why; nil if all can.
 func (c Counts) Broken() error { return c.failures().any() }
 
+// BrokenPartitions are their numbers.
+func (c Counts) BrokenPartitions() []int { return c.failures().numbers() }
+
 // Failures are the reasons why some of several partitions cannot be read.
 func (c Counts) Failures() []Failure { return c.failures().causes() }
 

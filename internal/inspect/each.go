@@ -124,6 +124,16 @@ func (f failures) any() error {
 	return joined
 }
 
+// numbers are the partitions that cannot be read.
+func (f failures) numbers() (numbers []int) {
+	for i, err := range f {
+		if err != nil {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
+}
+
 // Failure is why one or several partitions cannot be read.
 type Failure struct {
 	Where string // their names; empty if there is only one partition

@@ -23,6 +23,8 @@ type Forecast struct {
 	Spans []Span
 	// Broken says why some partitions cannot be read; nil if all can.
 	Broken error
+	// BrokenPartitions are their numbers.
+	BrokenPartitions []int
 }
 
 // Forecast counts the jobs that fall due in each span. The first begins now, and each ends at
@@ -60,7 +62,7 @@ func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) (Forec
 			all.Spans[i].Estimated = all.Spans[i].Estimated || estimated
 		}
 	}
-	all.Broken = failed.any()
+	all.Broken, all.BrokenPartitions = failed.any(), failed.numbers()
 	return all, nil
 }
 

@@ -27,6 +27,21 @@ type Past struct {
 	Acked int64
 }
 
+// MaxPastGap is the longest time between entries that belong together. Idle servers write less often than every ten seconds, too.
+const MaxPastGap = time.Minute
+
+// Moved returns how many jobs became ready per second.
+func (p Past) Moved() float64 { return float64(p.Lateness.Jobs()) / p.Until.Sub(p.From).Seconds() }
+
+// AckedSince returns how many jobs were acknowledged per second since the entry before; -1 if unknown.
+func (p Past) AckedSince(before Past) float64 {
+	since := p.Until.Sub(before.Until)
+	if p.Acked < 0 || before.Acked < 0 || since > MaxPastGap {
+		return -1
+	}
+	return max(float64(p.Acked-before.Acked), 0) / since.Seconds()
+}
+
 // History reads the last hour, the oldest entry first. It has no entries for times without a server, nor for the current ten seconds. Invalid
 // entries are skipped.
 func (s *Store) History(ctx context.Context) ([]Past, error) {

@@ -50,24 +50,59 @@ func (s *Store) EachRecord(ctx context.Context, do func(Record) error) error {
 	if err != nil {
 		return err
 	}
-	pass := func(kind string, ids, scores []string) error {
-		for len(ids) > 0 {
-			n := min(recordStep, len(ids))
-			records, err := s.records(ctx, kind, ids[:n], scores[:n])
-			for _, r := range records {
-				if err == nil && (kind != RecordOnce || r.At.After(now)) {
-					err = do(r)
-				}
-			}
-			if err != nil {
-				return err
-			}
-			ids, scores = ids[n:], scores[n:]
-		}
-		return nil
+	e := &exporter{s, ctx, now, do}
+	if err := e.schedules(); err != nil {
+		return err
 	}
+	if err := e.once(); err != nil {
+		return err
+	}
+	for _, state := range []string{stateReserved, stateWaiting} {
+		if err := e.browse(RecordWaiting, Browse{State: state}); err != nil {
+			return err
+		}
+	}
+	topics, err := s.EveryTopic(ctx)
+	for _, topic := range topics {
+		if err == nil {
+			err = e.browse(RecordReady, Browse{Topic: topic, State: stateReady})
+		}
+		if err == nil {
+			err = e.browse(RecordDead, Browse{Topic: topic, State: stateDead, Oldest: true})
+		}
+	}
+	return err
+}
+
+// exporter is one EachRecord.
+type exporter struct {
+	*Store
+	ctx context.Context
+	now time.Time
+	do  func(Record) error
+}
+
+// pass passes on the records of the IDs.
+func (e *exporter) pass(kind string, ids, scores []string) error {
+	for len(ids) > 0 {
+		n := min(recordStep, len(ids))
+		records, err := e.records(e.ctx, kind, ids[:n], scores[:n])
+		for _, r := range records {
+			if err == nil && (kind != RecordOnce || r.At.After(e.now)) {
+				err = e.do(r)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		ids, scores = ids[n:], scores[n:]
+	}
+	return nil
+}
+
+func (e *exporter) schedules() error {
 	for last, more := "", true; more; more = last != "" {
-		page, err := s.SchedulesBehind(last, recordStep).Do(ctx)
+		page, err := e.SchedulesBehind(last, recordStep).Do(e.ctx)
 		if err != nil {
 			return err
 		}
@@ -79,12 +114,16 @@ func (s *Store) EachRecord(ctx context.Context, do func(Record) error) error {
 				scores[i] = strconv.FormatFloat(float64(one.Due.UnixMilli())/1000, 'f', 3, 64)
 			}
 		}
-		if err := pass(RecordSchedule, ids, scores); err != nil {
+		if err := e.pass(RecordSchedule, ids, scores); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (e *exporter) once() error {
 	for at := "0"; ; {
-		reply, err := redis.Values(s.command(ctx, "ZSCAN", s.keys.Once(), at, "COUNT", recordStep))
+		reply, err := redis.Values(e.command(e.ctx, "ZSCAN", e.keys.Once(), at, "COUNT", recordStep))
 		if err != nil {
 			return err
 		}
@@ -96,48 +135,32 @@ func (s *Store) EachRecord(ctx context.Context, do func(Record) error) error {
 		for pair := range slices.Chunk(list, 2) {
 			ids, scores = append(ids, pair[0]), append(scores, pair[1])
 		}
-		if err := pass(RecordOnce, ids, scores); err != nil {
-			return err
-		}
-		if at == "0" {
-			break
-		}
-	}
-	browse := func(kind string, b Browse) error {
-		b.Jobs, b.Entries = recordStep, 4*recordStep
-		for more := true; more; more = b.After != (Position{}) {
-			page, err := s.Browse(ctx, b)
-			if err != nil {
-				return err
-			}
-			b.After = page.Last
-			var ids, scores []string
-			for i, job := range page.Jobs {
-				if job.Topic != ScheduleTopic {
-					ids, scores = append(ids, job.ID), append(scores, page.Positions[i].At)
-				}
-			}
-			if err := pass(kind, ids, scores); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for _, state := range []string{stateReserved, stateWaiting} {
-		if err := browse(RecordWaiting, Browse{State: state}); err != nil {
+		if err := e.pass(RecordOnce, ids, scores); err != nil || at == "0" {
 			return err
 		}
 	}
-	topics, err := s.EveryTopic(ctx)
-	for _, topic := range topics {
-		if err == nil {
-			err = browse(RecordReady, Browse{Topic: topic, State: stateReady})
+}
+
+// browse passes on the jobs that b selects.
+func (e *exporter) browse(kind string, b Browse) error {
+	b.Jobs, b.Entries = recordStep, 4*recordStep
+	for more := true; more; more = b.After != (Position{}) {
+		page, err := e.Browse(e.ctx, b)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			err = browse(RecordDead, Browse{Topic: topic, State: stateDead, Oldest: true})
+		b.After = page.Last
+		var ids, scores []string
+		for i, job := range page.Jobs {
+			if job.Topic != ScheduleTopic {
+				ids, scores = append(ids, job.ID), append(scores, page.Positions[i].At)
+			}
+		}
+		if err := e.pass(kind, ids, scores); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // records reads what there is of these IDs.

@@ -222,3 +222,27 @@ func (s *Store) Served(ctx context.Context) bool {
 	}
 	return len(Alive(servers)) > 0
 }
+
+// Overdue returns for how long the first job of the partitions, which share a Node, has been due: 0 if none is, or if that can't be read.
+func Overdue(ctx context.Context, on []*Store) time.Duration {
+	commands := [][]any{{"TIME"}}
+	for _, s := range on {
+		commands = append(commands, []any{"ZRANGE", s.keys.JobPool(), 0, 0, "WITHSCORES"})
+	}
+	replies, err := on[0].together(ctx, commands)
+	if err != nil {
+		return 0
+	}
+	var sec, micro int64
+	if _, err := scan(replies[0], &sec, &micro); err != nil {
+		return 0
+	}
+	now, longest := float64(sec)+float64(micro)/1e6, 0.0
+	for _, reply := range replies[1:] {
+		var id string
+		due := now
+		scan(reply, &id, &due) // changes nothing unless there is a job
+		longest = max(longest, now-max(due, 0))
+	}
+	return time.Duration(longest * 1e9)
+}

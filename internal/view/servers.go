@@ -22,7 +22,7 @@ func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerSt
 		o.Put("at_least", true)
 	}
 	o.Put("overdue", counts.Overdue)
-	o = append(o, Broken(counts)...)
+	o = append(o, Broken(counts.BrokenPartitions())...)
 	if noServers != nil {
 		o.Put("servers", nil)
 	} else {
@@ -43,15 +43,9 @@ func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerSt
 }
 
 // Broken names the partitions that can't be read, if there are any.
-func Broken(counts inspect.Counts) (o Object) {
-	var broken []int
-	for _, p := range counts.Partitions {
-		if p.Err != nil {
-			broken = append(broken, p.Number)
-		}
-	}
-	if broken != nil {
-		o.Put("broken_partitions", broken)
+func Broken(partitions []int) (o Object) {
+	if len(partitions) > 0 {
+		o.Put("broken_partitions", partitions)
 	}
 	return o
 }

@@ -40,6 +40,7 @@ func (c *call) pushBatch() (any, error) {
 	results, err := c.client.PushBatch(c.context(), list)
 	stored := map[string]int{}
 	for i, result := range results {
+		results[i].Err = ofPush(jobs[i], result.Err)
 		if isStored(result.Err) {
 			stored[list[i].Topic]++
 		}

@@ -88,15 +88,15 @@ func optional(p Parameter, missing any) Parameter {
 	return p
 }
 
-// since is a parameter for a time.Time; without it, it is zero.
-func since(name string) Parameter {
-	return Parameter{Name: name, missing: time.Time{}, want: `a time as in RFC 3339, such as "2027-01-31T08:30:00Z"`, read: func(text string) (any, bool) {
-		t, err := time.Parse(time.RFC3339, text)
-		return t, err == nil
-	}}
+// sized is a required parameter of 1 to most bytes.
+func sized(name string, most int, want string) Parameter {
+	return Parameter{Name: name, want: fmt.Sprintf("%s, of up to %d bytes", want, most), read: func(text string) (any, bool) { return text, text != "" && len(text) <= most }}
 }
 
-func readPattern(text string) (any, bool) { return text, text != "" && len(text) <= maxID }
+// instant is an optional parameter for a time.Time.
+func instant(name string) Parameter {
+	return Parameter{Name: name, missing: time.Time{}, want: times, read: readTime}
+}
 
 func readBool(text string) (value any, ok bool) {
 	return text == "true", text == "true" || text == "false"

@@ -21,8 +21,11 @@ func checkSelection(s values) error {
 			ways++
 		}
 	}
-	if ways != 1 {
+	switch {
+	case ways != 1:
 		return invalid.problem("want one of ids, all: true, or any of reason, error, after, before and match")
+	case s.has("ids") && s.has("limit"):
+		return invalid.field("/limit", "it has no effect with ids")
 	}
 	return nil
 }

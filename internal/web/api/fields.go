@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/base64"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,7 +22,7 @@ const (
 )
 
 // durations describes the accepted formats.
-const durations = `seconds, or a text such as "250ms", "30m", "1h30m", "7d" or "1d12h"`
+const durations = `seconds, or a duration such as 250ms, 30m, 1h30m, 7d or 1d12h`
 
 // join merges field sets.
 func join(parts ...Fields) Fields {
@@ -62,12 +63,17 @@ func period(name string, least, most time.Duration) Fields {
 	}, "%s, from %s to %s", durations, duration.Bound(least), duration.Bound(most))
 }
 
-// timestamp is a field for a time.Time up to client.MaxDelay from now.
+// timestamp is a field for a time.Time.
 func timestamp(name string) Fields {
-	return want(name, `"`, func(text string) (any, bool) {
-		t, err := time.Parse(time.RFC3339, text)
-		return t, err == nil && !t.IsZero() && time.Until(t) <= client.MaxDelay
-	}, `a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, duration.Bound(client.MaxDelay))
+	return want(name, `"`, readTime, "%s", times)
+}
+
+// times describes the accepted times.
+var times = fmt.Sprintf(`a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, duration.Bound(client.MaxDelay))
+
+func readTime(text string) (any, bool) {
+	t, err := time.Parse(time.RFC3339, text)
+	return t, err == nil && !t.IsZero() && time.Until(t) <= client.MaxDelay
 }
 
 // integer is a field for an int64 from least to most.

@@ -205,6 +205,20 @@ func (r reply) deliveries() (list []struct {
 	return list
 }
 
+// ids returns the IDs of a list of jobs.
+func (r reply) ids() string {
+	r.t.Helper()
+	var got struct{ Jobs []struct{ ID string } }
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.status != http.StatusOK {
+		r.t.Fatalf("%d %s", r.status, r.body)
+	}
+	ids := make([]string, len(got.Jobs))
+	for i, job := range got.Jobs {
+		ids[i] = job.ID
+	}
+	return strings.Join(ids, " ")
+}
+
 const hangBound = redistest.HangBound
 
 var check, until = redistest.Check, redistest.Until

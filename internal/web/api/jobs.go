@@ -98,7 +98,7 @@ func (c *call) push() (any, error) {
 	case keyed && !errors.Is(err, client.ErrReused): // a repetition: answered like the first push
 		status = http.StatusOK
 	default:
-		refused := problemOf(err)
+		refused := problemOf(ofPush(c.body, err))
 		refused.id = job.ID
 		if keyed {
 			refused.Parameter = IdempotencyKey
@@ -109,6 +109,14 @@ func (c *call) push() (any, error) {
 	made.status = status
 	made.header = map[string]string{"Location": "/v1/jobs/" + escape(pushed.ID)}
 	return made, nil
+}
+
+// ofPush returns the error of a push as its client sees it.
+func ofPush(job values, err error) error {
+	if job.has("once") && errors.Is(err, client.ErrExists) && !errors.Is(err, client.ErrReused) {
+		return exists.problem("a job with this ID exists, or an earlier push of it counts; nothing was changed")
+	}
+	return err
 }
 
 func idOf(id string) (o object) {

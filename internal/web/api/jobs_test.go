@@ -28,7 +28,7 @@ func TestJob(t *testing.T) {
 		t.Errorf("%+v, %v", job, err)
 	}
 	f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","if_exists":"refuse"}`).expect(409,
-		`{"type":"urn:delayer:problem:exists","title":"This ID is taken","status":409,"detail":"nothing was changed","id":"a"}`)
+		`{"type":"urn:delayer:problem:exists","title":"This ID is taken","status":409,"detail":"a job with this ID exists; nothing was changed","id":"a"}`)
 	f.do("PATCH", "/v1/jobs/a", `{"delay":0}`).expect(204, "")
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"ready","ttl":"*","attempts":0,"max_attempts":3,"body":"<b> & ä"}`)
 	f.do("DELETE", "/v1/jobs/a", "").expect(204, "")

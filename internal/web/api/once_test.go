@@ -18,13 +18,13 @@ import (
 func TestOnce(t *testing.T) {
 	f := start(t, web.Options{})
 	const again = `{"id":"a","topic":"t","body":"b","once":"1h"}`
-	const taken = `{"type":"urn:delayer:problem:exists","title":"This ID is taken","status":409,"detail":"nothing was changed","id":"a"}`
+	const taken = `{"type":"urn:delayer:problem:exists","title":"This ID is taken","status":409,"detail":"a job with this ID exists, or an earlier push of it counts; nothing was changed","id":"a"}`
 	f.do("POST", "/v1/jobs", again).expect(201, `{"id":"a","outcome":"created"}`)
 	f.do("POST", "/v1/jobs", again).expect(409, taken)
 	f.pop("t", "a")
 	f.do("POST", "/v1/jobs", again).expect(409, taken)
 	f.do("POST", "/v1/jobs/batch", `{"jobs":[`+again+`,{"id":"b","topic":"t","body":"b","once":60}]}`).expect(200, `{"count":1,"complete":false,"results":[
-		{"id":"a","outcome":"refused","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"*"}},
+		{"id":"a","outcome":"refused","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"a job with this ID exists, or an earlier push of it counts; nothing was changed"}},
 		{"id":"b","outcome":"created"}]}`)
 	f.redis.Expect(redistest.State{Ready: map[string][]string{"t": {"b"}}, Buckets: map[string]string{"b": "t b"}, Once: []string{"a", "b"}})
 	f.do("DELETE", "/v1/jobs/b", "").expect(204, "")

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -100,7 +103,7 @@ func TestBadRequests(t *testing.T) {
 		f.do("GET", path, "").problem(noRoute, "", "", "")
 	}
 	for path, allow := range map[string]string{
-		"/v1/jobs": "POST", "/v1/jobs/a": "DELETE, GET, HEAD, PATCH", "/v1/jobs/batch": "DELETE, GET, HEAD, PATCH, POST", "/v1/reserve": "POST", "/v1/topics": "GET, HEAD",
+		"/v1/jobs": "GET, HEAD, POST", "/v1/topics/t/jobs": "DELETE, GET, HEAD, PATCH", "/v1/jobs/a": "DELETE, GET, HEAD, PATCH", "/v1/jobs/batch": "DELETE, GET, HEAD, PATCH, POST", "/v1/reserve": "POST", "/v1/topics": "GET, HEAD",
 		"/v1/topics/t/ready": "DELETE", "/v1/jobs/a/ack": "POST",
 	} {
 		for _, method := range []string{"PUT", "OPTIONS", "TRACE", "x"} {
@@ -115,7 +118,7 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 	f.do("GET", "/v1/dead/t?limit=1&limit=2", "").problem(badRequest, "", "limit", "2 times")
-	f.do("GET", "/v1/dead/t?limits=1", "").problem(badRequest, "", "limits", "want limit, cursor")
+	f.do("GET", "/v1/dead/t?limits=1", "").problem(badRequest, "", "limits", "match, limit, cursor")
 	f.do("GET", "/v1/dead/t?limit=1;cursor=2", "").problem(badRequest, "", "", "query")
 	f.do("GET", "/v1/dead/t?limit=%zz", "").problem(badRequest, "", "", "query")
 	f.do("DELETE", "/v1/jobs/a", `{}`).problem(badRequest, "", "", "body")
@@ -149,7 +152,7 @@ func (f *fixture) eachRoute(call func(r Route, request *http.Request)) {
 			"/v1/reserve": `{"topics":["t"]}`, "/v1/ack": `{"deliveries":[{"id":"a","topic":"t","token":1}]}`, "/v1/extend": `{"deliveries":[{"id":"a","topic":"t","token":1}],"lease":1}`,
 			"/v1/jobs/{id}/extend": `{"topic":"t","token":1,"lease":1}`, "/v1/dead/{topic}/requeue": `{"all":true}`, "/v1/dead/{topic}/drop": `{"all":true}`,
 			"/v1/topics/{topic}/pause": `{"for":60}`, "/v1/topics/{topic}/back-off": `{"for":60}`,
-			"/v1/topics/{topic}/limit": `{"concurrency":1000}`,
+			"/v1/topics/{topic}/limit": `{"concurrency":1000}`, "/v1/topics/{topic}/jobs": `{"delay":60}`,
 		}[r.Path]
 		switch {
 		case r.Method == "PUT" && body == "":
@@ -163,11 +166,14 @@ func (f *fixture) eachRoute(call func(r Route, request *http.Request)) {
 			body = ""
 		}
 		path := strings.NewReplacer("{id}", "a", "{topic}", "t", "{name}", "s").Replace(r.Path)
-		if r.takes("state") {
-			path += "?state=ready"
+		query := url.Values{}
+		for _, p := range r.Query {
+			if p.missing == nil {
+				query.Set(p.Name, map[string]string{"state": "waiting", "topic": "t", "match": "*"}[p.Name])
+			}
 		}
-		if path == "/v1/load" {
-			path += "?topic=t"
+		if len(query) > 0 {
+			path += "?" + query.Encode()
 		}
 		call(r, f.request(r.Method, path, body))
 	}
@@ -198,6 +204,12 @@ func TestReadOnly(t *testing.T) {
 	f.push("a", "t")
 	f.bury("z", "t2", "bad", "closed")
 	f.eachRoute(func(r Route, request *http.Request) {
+		body := ""
+		if request.GetBody != nil {
+			text, err := io.ReadAll(redistest.Must(request.GetBody()))
+			check(t, err)
+			body = string(text)
+		}
 		got := f.send(request)
 		if reads := r.Method == "GET"; reads != (got.status == 200) || !reads && got.status != 403 {
 			t.Errorf("%s %s: %d %s", r.Method, r.Path, got.status, got.body)
@@ -205,12 +217,8 @@ func TestReadOnly(t *testing.T) {
 		if !r.takes("dry_run") {
 			return
 		}
-		for query, want := range map[string]int{"?dry_run=true": 200, "?dry_run=false": 403, "?dry_run=True": 403, "?dry_run=false&dry_run=true": 403, "?dry_run=true&dry_run=false": 400, "?dry_run": 403} {
-			again := f.request(r.Method, request.URL.Path+query, "")
-			if r.Body != nil {
-				again = f.request(r.Method, request.URL.Path+query, `{"all":true}`)
-			}
-			if got := f.send(again); got.status != want {
+		for query, want := range map[string]int{"dry_run=true": 200, "dry_run=false": 403, "dry_run=True": 403, "dry_run=false&dry_run=true": 403, "dry_run=true&dry_run=false": 400, "dry_run": 403} {
+			if got := f.do(r.Method, request.URL.Path+"?"+request.URL.RawQuery+"&"+query, body); got.status != want {
 				t.Errorf("%s %s%s: %d %s, want %d", r.Method, r.Path, query, got.status, got.body, want)
 			}
 		}

@@ -30,13 +30,17 @@ var (
 	cursor  = plain("cursor", "")
 	wait    = plain("wait", "0")
 	maxJobs = count("limit", defaultPage, inspect.MaxPage)
-	match   = Parameter{Name: "match", missing: "", read: readPattern, want: "a pattern: * is any text, ? a character"}
+	pattern = sized("match", maxID, "a pattern, in which * stands for any text and ? for one character")
+	match   = optional(pattern, "")
 
 	anyState = oneOf("state", inspect.Ready, inspect.Reserved, inspect.Waiting)
-	// manyJobs select jobs to change. The pattern is required: without one, all jobs might be meant by mistake.
-	manyJobs = []Parameter{{Name: match.Name, read: match.read, want: match.want}, optional(anyState, ""), most, dryRun}
 	// most is how many jobs a request changes at most.
 	most = count("limit", math.MaxInt32, math.MaxInt32)
+	// manyJobs select jobs to change. The pattern is required: without one, all jobs might be meant by mistake.
+	manyJobs = []Parameter{pattern, optional(anyState, ""), most, dryRun}
+	// letters select dead letters to list.
+	letters = []Parameter{optional(sized("reason", maxCause, "a reason"), ""), optional(sized("error", maxCause, "a part of an error"), ""),
+		instant("after"), instant("before"), match, maxJobs, cursor}
 )
 
 // Fields used by several bodies.
@@ -109,7 +113,7 @@ var Routes = []Route{
 	{"DELETE", "/v1/schedules/{name}", nil, nil, (*call).unschedule},
 	{"POST", "/v1/schedules/{name}/run", nil, nil, (*call).runSchedule},
 
-	{"GET", "/v1/dead/{topic}", []Parameter{plain("reason", ""), plain("error", ""), since("after"), since("before"), match, maxJobs, cursor}, nil, (*call).dead},
+	{"GET", "/v1/dead/{topic}", letters, nil, (*call).dead},
 	{"GET", "/v1/dead/{topic}/groups", []Parameter{count("limit", defaultLook, maxLook)}, nil, (*call).deadGroups},
 	{"POST", "/v1/dead/{topic}/requeue", []Parameter{dryRun}, selection, (*call).requeue},
 	{"POST", "/v1/dead/{topic}/drop", []Parameter{dryRun}, selection, (*call).drop},

@@ -10,6 +10,8 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/health"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 )
@@ -20,13 +22,15 @@ var withCounts = Parameter{Name: "counts", missing: false, read: readBool, want:
 // stats answers with the counts of all jobs and, if asked, of each topic. What can't be read is null.
 func (c *call) stats() (any, error) {
 	ctx := c.context()
-	v := c.inspector.Overview(ctx)
+	v := health.Look(ctx, c.inspector)
 	if v.CountsErr != nil {
 		return nil, v.CountsErr
 	}
-	nodes, noInfo := c.inspector.Info(ctx)
-	o := view.Stats(v.Counts, nodes, v.Servers, v.ServersErr)
+	o := view.Stats(v.Counts, v.Nodes, v.Servers, v.ServersErr)
 	throttled, paused := 0, 0
+	if v.PausesErr != nil {
+		paused = inspect.Unknown
+	}
 	topics := make([]object, len(v.Topics))
 	for i, t := range v.Topics {
 		throttled += max(t.Throttled, 0)
@@ -39,12 +43,12 @@ func (c *call) stats() (any, error) {
 	o.Put("throttled", throttled)
 	o.Put("paused", paused)
 	c.putDue(&o)
-	c.putRates(&o, v.Time)
+	putRates(&o, v.History, v.Time)
 	if get[bool](c.query, withCounts.Name) {
 		c.putWaiting(topics)
 		o.Put("counts", topics)
 	}
-	c.partly(v.Broken(), v.PausesErr, v.ServersErr, noInfo)
+	c.partly(v.Broken(), v.PausesErr, v.ServersErr, v.HistoryErr, v.NodesErr)
 	return o, nil
 }
 
@@ -74,24 +78,18 @@ func (c *call) putDue(o *object) {
 
 // putRates adds how many jobs per second became ready and were acknowledged in the last ten seconds of the servers' history,
 // and how late they were. The rates are unknown without servers, or if this Redis user may not read them.
-func (c *call) putRates(o *object, now time.Time) {
-	past, err := c.inspector.History(c.context())
-	c.partly(err)
+func putRates(o *object, past []store.Past, now time.Time) {
 	var moved, acked, median, most any
-	if n := len(past); n > 0 && now.Sub(past[n-1].Until) <= time.Minute {
+	tenth := func(rate float64) any { return math.Round(10*rate) / 10 }
+	if n := len(past); n > 0 && now.Sub(past[n-1].Until) <= store.MaxPastGap {
 		last := past[n-1]
-		rate := func(jobs int64, from time.Time) any {
-			return math.Round(10*float64(jobs)/last.Until.Sub(from).Seconds()) / 10
-		}
 		late := func(q float64) any { return last.Lateness.Quantile(q).Round(time.Microsecond) }
-		moved, median, most = rate(last.Lateness.Jobs(), last.From), late(0.5), late(0.99)
-		if n > 1 && last.Acked >= 0 && past[n-2].Acked >= 0 {
-			acked = rate(last.Acked-past[n-2].Acked, past[n-2].Until)
+		moved, median, most = tenth(last.Moved()), late(0.5), late(0.99)
+		if n > 1 && last.AckedSince(past[n-2]) >= 0 {
+			acked = tenth(last.AckedSince(past[n-2]))
 		}
 	}
-	for i, name := range []string{"moved_per_second", "acked_per_second", "late_p50", "late_p99"} {
-		o.Put(name, []any{moved, acked, median, most}[i])
-	}
+	*o = append(*o, view.Of("moved_per_second", moved, "acked_per_second", acked, "late_p50", median, "late_p99", most)...)
 }
 
 // sampled is how many waiting jobs are examined for the topics' shares.
@@ -158,16 +156,13 @@ func readSpans(text string) (value any, ok bool) {
 func (c *call) forecast() (any, error) {
 	found, err := c.inspector.Forecast(c.context(), get[[]time.Duration](c.query, "spans"))
 	c.partly(found.Broken)
-	return view.Of("spans", view.Spans(found.Spans)), err
+	return append(view.Of("spans", view.Spans(found.Spans)), view.Broken(found.BrokenPartitions)...), err
 }
 
 // The parameters of load.
 var (
-	ofTopic = Parameter{
-		Name: "topic", want: fmt.Sprintf("a topic, of up to %d bytes", maxTopic),
-		read: func(text string) (any, bool) { return text, text != "" && len(text) <= maxTopic },
-	}
-	within = Parameter{
+	ofTopic = sized("topic", maxTopic, "a topic")
+	within  = Parameter{
 		Name: "within", missing: time.Minute, want: durations + ", above 0",
 		read: func(text string) (any, bool) {
 			d, err := duration.Parse(text)

@@ -34,7 +34,7 @@ func (c *call) topics() (any, error) {
 	}
 	o := view.Of("topics", list)
 	c.partly(page.Broken())
-	o = append(o, view.Broken(page.Counts)...)
+	o = append(o, view.Broken(page.BrokenPartitions())...)
 	if len(list) == limit {
 		o.Put("cursor", base64.RawURLEncoding.EncodeToString([]byte(page.Topics[limit-1].Topic)))
 	}
@@ -153,35 +153,31 @@ func (c *call) setLimit() (any, error) {
 	if err := c.client.SetLimit(c.context(), c.topic(), l); err != nil {
 		return nil, err
 	}
-	o := c.limitOf(l)
-	if l.Tag == "" {
-		return o, nil
-	}
-	// The limit is in force even if the count below fails.
-	if counts, err := c.inspector.CountsOf(c.context(), c.topic()); err == nil && counts.Topics[0].Untagged > 0 {
-		o = append(o, view.Use(counts.Topics[0])...)
-	}
+	o, err := c.withUse(l)
+	c.partly(err) // the limit is in force all the same
 	return o, nil
 }
 
-// limitOf describes the request's topic and its limit.
-func (c *call) limitOf(l client.Limit) (o object) {
-	o.Text("topic", c.topic())
-	return append(o, view.Limit(l)...)
-}
-
-// limit answers with the topic's limit and how much of it is used.
 func (c *call) limit() (any, error) {
 	l, err := c.client.Limit(c.context(), c.topic())
-	o := c.limitOf(l)
-	if err != nil || l == (client.Limit{}) {
-		return o, err
-	}
-	counts, err := c.inspector.CountsOf(c.context(), c.topic())
-	if err = cmp.Or(err, counts.Broken()); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return append(o, view.Use(counts.Topics[0])...), nil
+	return c.withUse(l)
+}
+
+// withUse describes the topic's limit and, unless there is an error, how much of it is used.
+func (c *call) withUse(l client.Limit) (o object, err error) {
+	o.Text("topic", c.topic())
+	if l == (client.Limit{}) {
+		return o, nil
+	}
+	o = append(o, view.Limit(l)...)
+	counts, err := c.inspector.CountsOf(c.context(), c.topic())
+	if err = cmp.Or(err, counts.Broken()); err == nil {
+		o = append(o, view.Use(counts.Topics[0])...)
+	}
+	return o, err
 }
 
 func (c *call) removeLimit() (any, error) {

@@ -10,10 +10,6 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// maxGap is the maximum distance between connected points of the charts. Idle servers write their history less
-// often than every ten seconds, too.
-const maxGap = time.Minute
-
 // history is what the servers did in the last hour, in steps of ten seconds.
 type history struct {
 	Points []point // oldest first
@@ -37,21 +33,21 @@ type point struct {
 	Median, Worst any       // lateness in ms, if jobs were moved
 }
 
-// historyOf converts the servers' history. Gaps longer than maxGap get an empty point.
+// historyOf converts the servers' history. Longer gaps than store.MaxPastGap get an empty point.
 func historyOf(past []store.Past, servers []store.ServerState, now time.Time) (h history) {
 	for i, p := range past {
-		at := point{At: p.Until, Moved: float64(p.Lateness.Jobs()) / p.Until.Sub(p.From).Seconds()}
+		at := point{At: p.Until, Moved: p.Moved()}
 		if p.Lateness.Jobs() > 0 {
 			at.Median, at.Worst = milliseconds(p.Lateness.Quantile(0.5)), milliseconds(p.Lateness.Quantile(0.99))
 		}
-		h.Rates = rates{Known: now.Sub(p.Until) <= maxGap, Moved: at.Moved.(float64), Acked: inspect.Unknown, Late: p.Lateness}
+		h.Rates = rates{Known: now.Sub(p.Until) <= store.MaxPastGap, Moved: p.Moved(), Acked: inspect.Unknown, Late: p.Lateness}
 		if i > 0 {
 			before := past[i-1]
-			if since := p.Until.Sub(before.Until); since > maxGap {
+			if p.Until.Sub(before.Until) > store.MaxPastGap {
 				h.Points = append(h.Points, point{At: before.Until.Add(time.Millisecond)})
-			} else if p.Acked >= 0 && before.Acked >= 0 {
-				h.Rates.Acked = max(float64(p.Acked-before.Acked), 0) / since.Seconds()
-				at.Acked, h.Most = h.Rates.Acked, max(h.Most, h.Rates.Acked)
+			}
+			if acked := p.AckedSince(before); acked >= 0 {
+				h.Rates.Acked, at.Acked, h.Most = acked, acked, max(h.Most, acked)
 			}
 		}
 		h.Points = append(h.Points, at)

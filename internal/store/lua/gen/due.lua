@@ -45,6 +45,8 @@ if next[2] then
   wait = math.min(math.ceil((tonumber(next[2]) - tonumber(at)) * 1000000), 3600000000)
 end
 
+if due == 0 then return {stop(), at, 0, wait, {}, {0}, {0}, {}} end
+
 local orphans, some_jobs = {}, false
 
 -- The jobs at up to count ranks of the pool, from first on.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -103,20 +104,28 @@ func (p *prober) done(h http.Handler) {
 	p.push("u", "\xff")
 	for _, path := range []string{
 		"/v1/jobs/h", "/v1/topics/h/jobs?state=ready", "/v1/topics", "/v1/topics?contains=t&limit=1", "/v1/topics?cursor=YQ", "/v1/topics/t", "/v1/topics/%FF", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=ready&limit=1&cursor=", "/v1/topics/t/jobs?state=reserved",
-		"/v1/topics/t/jobs?state=waiting", "/v1/forecast", "/v1/forecast?spans=1m,7d", "/v1/load?topic=t", "/v1/load?topic=t&within=5m", "/v1/stats", "/v1/partitions", "/v1/dead/t", "/v1/dead/t?limit=1", "/v1/dead/t/groups", "/v1/dead/t/groups?limit=1", "/v1/openapi.yaml",
+		"/v1/topics/t/jobs?state=waiting&match=a*", "/v1/jobs?state=waiting", "/v1/jobs?state=reserved&match=%3F&limit=1",
+		"/v1/forecast", "/v1/forecast?spans=1m,7d", "/v1/load?topic=t", "/v1/load?topic=t&within=5m", "/v1/stats", "/v1/stats?counts=true", "/v1/servers", "/v1/partitions",
+		"/v1/dead/t", "/v1/dead/t?limit=1", "/v1/dead/t?reason=bad&error=x&after=2001-01-01T00:00:00Z&before=2100-01-01T00:00:00Z&match=*", "/v1/dead/t/groups", "/v1/dead/t/groups?limit=1", "/v1/openapi.yaml",
 	} {
 		ask(200, "GET", path, "")
 	}
 	given := strings.TrimSpace(p.ask(h, request{method: "POST", path: "/v1/reserve", body: `{"topics":["h"]}`}, 200))
 	ask(200, "POST", "/v1/ack", given)
-	ask(204, "PUT", "/v1/topics/t/limit", `{"concurrency":4,"rate":10.5,"burst":3,"tag":"x"}`)
-	for _, path := range []string{"/v1/topics", "/v1/topics/t"} {
+	ask(200, "GET", "/v1/topics/t/limit", "")
+	ask(200, "PUT", "/v1/topics/t/limit", `{"concurrency":4,"rate":10.5,"burst":3,"tag":"x"}`)
+	ask(200, "PUT", "/v1/topics/%FF/limit", `{"rate":0.001}`)
+	for _, path := range []string{"/v1/topics", "/v1/topics/t", "/v1/topics/t/limit", "/v1/topics/%FF/limit", "/v1/stats?counts=true"} {
 		ask(200, "GET", path, "")
 	}
-	ask(204, "DELETE", "/v1/topics/t/limit", "")
+	for _, topic := range []string{"t", "%FF"} {
+		ask(204, "DELETE", "/v1/topics/"+topic+"/limit", "")
+	}
 	ask(204, "POST", "/v1/topics/t/pause", `{"for":"1h","note":"why"}`)
 	ask(204, "POST", "/v1/topics/t/back-off", `{"for":0.5}`)
 	ask(204, "POST", "/v1/topics/%FF/pause", `{}`)
+	ask(204, "POST", "/v1/topics/%FF/pause", `{"unless_paused":true}`)
+	ask(409, "POST", "/v1/topics/%FF/pause", `{"note":"why","unless_paused":true}`)
 	for _, path := range []string{"/v1/paused", "/v1/topics", "/v1/topics/t", "/v1/topics/%FF"} {
 		ask(200, "GET", path, "")
 	}
@@ -135,11 +144,16 @@ func (p *prober) done(h http.Handler) {
 		ask(204, "PATCH", "/v1/schedules/%FF", `{"paused":false}`)
 	}
 	ask(204, "DELETE", "/v1/schedules/a%20b", "")
-	ask(200, "DELETE", "/v1/topics/t/ready?dry_run=true", "")
+	for _, selection := range []string{"t/jobs?match=*&limit=3&dry_run=true", "t/jobs?match=*&state=ready&limit=1", "%FF/jobs?match=%FF"} {
+		ask(200, "PATCH", "/v1/topics/"+selection, `{"delay":0}`)
+		ask(200, "DELETE", "/v1/topics/"+selection, "")
+	}
+	ask(200, "DELETE", "/v1/topics/t/ready?dry_run=true&limit=1", "")
 	ask(200, "DELETE", "/v1/topics/t/ready", "")
 
 	for _, verb := range []string{"requeue", "drop"} {
-		for _, selection := range []string{`{"ids":["a","no"]}`, `{"ids_base64":["YQ=="]}`, `{"reason":"bad"}`, `{"error_base64":"/w==","before":"2100-01-01T00:00:00Z"}`, `{"after":"2001-01-01T00:00:00Z"}`, `{"all":true}`} {
+		for _, selection := range []string{`{"ids":["a","no"]}`, `{"ids_base64":["YQ=="]}`, `{"reason":"bad"}`, `{"error_base64":"/w==","before":"2100-01-01T00:00:00Z"}`, `{"after":"2001-01-01T00:00:00Z"}`,
+			`{"match":"*","limit":1}`, `{"match_base64":"YSo="}`, `{"all":true}`} {
 			p.Remove(p.t.Context(), "a")
 			p.buried("a", "bad")
 			ask(200, "GET", "/v1/dead/t", "")
@@ -158,18 +172,21 @@ func (p *prober) done(h http.Handler) {
 }
 
 // each returns a valid request for each route, so that a test can change one aspect. The description has an
-// example of each body.
+// example of each body and each required parameter.
 func (p *prober) each() (list []request) {
 	for _, r := range api.Routes {
 		q := request{method: r.Method, path: strings.NewReplacer("{id}", "an-id", "{topic}", "a-topic", "{name}", "a-name").Replace(r.Path)}
-		if slices.ContainsFunc(r.Query, func(p api.Parameter) bool { return p.Name == "state" }) {
-			q.path += "?state=ready"
+		operation, query := p.doc.Paths.Value(r.Path).GetOperation(r.Method), url.Values{}
+		for _, parameter := range operation.Parameters {
+			if parameter.Value.Required {
+				query.Set(parameter.Value.Name, parameter.Value.Example.(string))
+			}
 		}
-		if q.path == "/v1/load" {
-			q.path += "?topic=a-topic"
+		if len(query) > 0 {
+			q.path += "?" + query.Encode()
 		}
 		if r.Body != nil {
-			for _, example := range p.doc.Paths.Value(r.Path).GetOperation(r.Method).RequestBody.Value.Content["application/json"].Examples {
+			for _, example := range operation.RequestBody.Value.Content["application/json"].Examples {
 				text, err := json.Marshal(example.Value.Value)
 				check(p.t, err)
 				q.body = string(text)
@@ -249,7 +266,9 @@ func TestAnswersAreDescribed(t *testing.T) {
 	p.ask(h, request{method: "DELETE", path: "/v1/schedules/no"}, 404)
 	p.ask(h, post("/v1/schedules/no/run", ""), 404)
 	p.ask(h, get("/v1/forecast?spans=x"), 422)
-	p.ask(h, get("/v1/load"), 422)
+	for _, path := range []string{"/v1/jobs", "/v1/load", "/v1/stats?counts=x"} {
+		p.ask(h, get(path), 422)
+	}
 	p.ask(h, get("/v1/topics?limit=0"), 422)
 	p.ask(h, post("/v1/jobs/no/ack", `{"topic":"t","token":1}`), 410)
 	for verb, more := range map[string]string{"ack": "", "retry": "", "release": "", "extend": `,"lease":1`, "bury": ""} {
@@ -258,7 +277,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 	p.maxWork = time.Nanosecond // times out at once
 	noWait := p.usual()
 	p.maxWork = 0
-	for _, r := range []request{{method: "DELETE", path: "/v1/topics/t/ready"}, post("/v1/dead/t/requeue", `{"all":true}`), post("/v1/dead/t/drop", `{"all":true}`)} {
+	for _, r := range []request{{method: "DELETE", path: "/v1/topics/t/ready"}, {method: "DELETE", path: "/v1/topics/t/jobs?match=*"}, post("/v1/dead/t/requeue", `{"all":true}`), post("/v1/dead/t/drop", `{"all":true}`)} {
 		p.ask(noWait, r, 408)
 	}
 
@@ -268,6 +287,13 @@ func TestAnswersAreDescribed(t *testing.T) {
 		p.ask(partitions, post("/v1/jobs", fmt.Sprintf(`{"id":"%d","topic":"t","body":"b"}`, i)), 201)
 	}
 	p.ask(partitions, request{method: "PUT", path: "/v1/topics/t/limit", body: `{"concurrency":4,"tag":"vip"}`}, 200)
+	broken := p.redis.Dial()
+	defer broken.Close()
+	broken.Do("SELECT", 1)
+	broken.Do("SET", "delayer:{1}:job_pool", "no sorted set")
+	for _, path := range []string{"/v1/topics", "/v1/forecast", "/v1/stats", "/v1/partitions"} {
+		p.ask(partitions, get(path), 200)
+	}
 
 	closed := p.open(client.PoolOptions{Addr: p.redis.Addr})
 	closed.Close()

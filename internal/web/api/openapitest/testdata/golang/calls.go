@@ -50,7 +50,7 @@ func main() {
 	several := must(c.AckBatchWithResponse(ctx, LeasedJobs{Deliveries: []LeasedJob{{Id: second.Id, Topic: second.Topic, Token: second.Token}}}))
 	expect(several, several.JSON200 != nil && several.JSON200.Count == 1)
 
-	stats := must(c.StatsWithResponse(ctx))
+	stats := must(c.StatsWithResponse(ctx, nil))
 	expect(stats, stats.JSON200 != nil && *stats.JSON200.Ready == 0 && stats.JSON200.Redis != nil)
 	contains, limit := "order", 100
 	topics := must(c.TopicsWithResponse(ctx, &TopicsParams{Contains: &contains, Limit: &limit}))
@@ -67,7 +67,7 @@ func main() {
 	expect(partitions, partitions.JSON200 != nil && len(partitions.JSON200.Partitions) == 1 && partitions.JSON200.Partitions[0].Partition == 0)
 	four, ten := 4, 10.0
 	limited := must(c.SetLimitWithResponse(ctx, topic, NewLimit{Concurrency: &four, Rate: &ten}))
-	expect(limited, limited.StatusCode() == http.StatusNoContent)
+	expect(limited, limited.JSON200 != nil && *limited.JSON200.Concurrency == four && *limited.JSON200.SlotsTaken == 0)
 	shown := must(c.TopicWithResponse(ctx, topic))
 	expect(shown, shown.JSON200 != nil && *shown.JSON200.Limit.Concurrency == four && *shown.JSON200.SlotsTaken == 0)
 	unlimited := must(c.RemoveLimitWithResponse(ctx, topic))
@@ -92,6 +92,14 @@ func main() {
 	expect(schedules, schedules.JSON200 != nil && len(schedules.JSON200.Schedules) == 1 && schedules.JSON200.Schedules[0].Paused != nil)
 	unscheduled := must(c.UnscheduleWithResponse(ctx, "report"))
 	expect(unscheduled, unscheduled.StatusCode() == http.StatusNoContent)
+	job.Delay = text("2h")
+	another := must(c.PushWithResponse(ctx, nil, job))
+	expect(another, another.JSON201 != nil)
+	dryRun, waiting := RescheduleManyParamsDryRunTrue, RemoveManyParamsStateWaiting
+	counted := must(c.RescheduleManyWithResponse(ctx, topic, &RescheduleManyParams{Match: "*", DryRun: &dryRun}, Rescheduling{Delay: *text("1h")}))
+	expect(counted, counted.JSON200 != nil && counted.JSON200.Count == 1)
+	some := must(c.RemoveManyWithResponse(ctx, topic, &RemoveManyParams{Match: "order-*", State: &waiting, Limit: &limit}))
+	expect(some, some.JSON200 != nil && some.JSON200.Count == 1 && some.JSON200.Complete)
 	purged := must(c.PurgeWithResponse(ctx, topic, nil))
 	expect(purged, purged.JSON200 != nil && purged.JSON200.Complete)
 	dead := must(c.DeadWithResponse(ctx, topic, nil))

@@ -1,7 +1,0 @@
-//go:build !windows && !linux
-
-package main
-
-import "os"
-
-func fleetingFile() (*os.File, error) { return namelessFile() }

@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/view"
+	"github.com/mix-basic/delayer/internal/web/api"
+)
+
+// request is one of /v1, which all operators' commands speak: with the daemon at --url or, without one, with the same
+// handlers in this process.
+type request struct {
+	method, path string // {topic}, {id} or {name} stand for the argument of that name
+	query        url.Values
+	body         *fields // nil: none
+}
+
+// fields are the members of a body, which come from flags and arguments.
+type fields struct {
+	members view.Object
+	from    map[string]string // flag or argument, by member
+	flags   []string          // members and their flags in turn
+}
+
+// put adds a member. Text that is not UTF-8 becomes base64.
+func (b *fields) put(member, from string, value any) {
+	if b.from == nil {
+		b.from = map[string]string{}
+	}
+	b.from[member] = from
+	if text, is := value.(string); is {
+		b.members.Text(member, text)
+	} else {
+		b.members.Put(member, value)
+	}
+}
+
+// field defines a flag whose value becomes a member of a body: a text, which may be a duration.
+func (f *flagSet) field(b *fields, name, member string) {
+	b.flags = append(b.flags, member, "--"+name)
+	f.one(name, func(value string) error {
+		if value == "" {
+			return errors.New("it is empty")
+		}
+		b.put(member, fmt.Sprintf("--%s %q", name, value), value)
+		return nil
+	})
+}
+
+// count is field for a number.
+func (f *flagSet) count(b *fields, name, member string) {
+	b.flags = append(b.flags, member, "--"+name)
+	f.one(name, func(value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return errors.New("want a number")
+		}
+		b.put(member, fmt.Sprintf("--%s %s", name, value), float64(n)) // also negative, which /v1 refuses
+		return nil
+	})
+}
+
+// v1 answers requests.
+type v1 struct {
+	*http.Client
+	url   string  // of the daemon; empty: this process
+	token string  // empty: none
+	wrong []error // in this process: what the answer does not say, for clients of an API must not see Redis's words
+	// broken are the partitions that the last answer leaves out; nil: none.
+	broken any
+}
+
+// inProcess returns a v1 without a daemon.
+func inProcess(c *client.Client, jobs *inspect.Inspector) *v1 {
+	v := &v1{}
+	area := api.New(c, jobs, api.Options{MaxBody: math.MaxInt64, MaxWork: 24 * time.Hour, Failed: func(err error) { v.wrong = append(v.wrong, err) }})
+	v.Client = &http.Client{Transport: handled{area.Handler}}
+	return v
+}
+
+// handled sends requests to a handler.
+type handled struct{ http.Handler }
+
+func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := &answered{head: http.Header{}, status: http.StatusOK}
+	h.ServeHTTP(a, r)
+	return &http.Response{StatusCode: a.status, Header: a.head, Body: io.NopCloser(&a.body), Request: r}, nil
+}
+
+// answered is a ResponseWriter that keeps the answer.
+type answered struct {
+	head   http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answered) Header() http.Header              { return a.head }
+func (a *answered) WriteHeader(status int)           { a.status = status }
+func (a *answered) Write(b []byte) (int, error)      { return a.body.Write(b) }
+func (a *answered) Flush()                           {}
+func (a *answered) SetReadDeadline(time.Time) error  { return nil }
+func (a *answered) SetWriteDeadline(time.Time) error { return nil }
+
+// remote returns a v1 of the daemon at --url or DELAYER_URL, or nil without one. Redis's address on the command line is stronger than
+// the variable.
+func (o options) remote() (*v1, error) {
+	name, address := "--url", o.url
+	if address == "" && o.Redis == "" && o.Configuration == "" {
+		name, address = urlVariable, os.Getenv(urlVariable)
+	}
+	if address == "" {
+		return nil, nil
+	}
+	at, err := url.Parse(address)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.RawQuery != "" {
+		return nil, exit.With(exit.Usage, fmt.Errorf("%s: want the address of a daemon's HTTP server, such as http://host:9277", name))
+	}
+	token := os.Getenv(tokenVariable)
+	if o.tokenFile != "" {
+		text, err := os.ReadFile(o.tokenFile)
+		if token = strings.TrimSpace(string(text)); err != nil || token == "" {
+			return nil, exit.With(exit.Usage, fmt.Errorf("--token-file: %w", cmp.Or(err, errors.New("it is empty"))))
+		}
+	}
+	return &v1{Client: &http.Client{}, url: strings.TrimRight(at.String(), "/"), token: token}, nil
+}
+
+// The variables for --url and its token.
+const urlVariable, tokenVariable = "DELAYER_URL", "DELAYER_TOKEN"
+
+// ask sends a request and returns the answer; nil if it has no content.
+func (c *call) ask(ctx context.Context, r request) (view.Object, error) {
+	path, err := c.fill(r.path)
+	if err != nil {
+		return nil, err
+	}
+	var body io.Reader
+	if r.body != nil {
+		body = strings.NewReader(jsonLine(r.body.members))
+	}
+	if len(r.query) > 0 {
+		path += "?" + r.query.Encode()
+	}
+	sent, err := http.NewRequestWithContext(ctx, r.method, c.v1.url+path, body)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	if body != nil {
+		sent.Header.Set("Content-Type", "application/json")
+	}
+	if c.v1.token != "" {
+		sent.Header.Set("Authorization", "Bearer "+c.v1.token)
+	}
+	c.v1.wrong, c.v1.broken = nil, nil
+	answer, err := c.v1.Do(sent)
+	if err != nil {
+		return nil, c.noAnswer(ctx, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, c.noAnswer(ctx, err)
+	}
+	var o view.Object
+	if len(text) > 0 {
+		if o, err = view.Read(text); err != nil {
+			return nil, exit.With(exit.Failed, fmt.Errorf("%s does not answer as Delayer's /v1 does: %s", c.v1.url, http.StatusText(answer.StatusCode)))
+		}
+	}
+	if answer.StatusCode >= http.StatusBadRequest {
+		return nil, c.refused(o, r.body)
+	}
+	c.v1.broken = o.Get("broken_partitions")
+	return o, nil
+}
+
+// fill puts the arguments into a path.
+func (c *call) fill(path string) (string, error) {
+	for i, name := range strings.Fields(c.command.arguments) {
+		name = strings.Trim(name, "[]")
+		place := "{" + strings.ToLower(name) + "}"
+		if i >= len(c.arguments) || !strings.Contains(path, place) {
+			continue
+		}
+		if c.arguments[i] == "" {
+			return "", exit.With(exit.Usage, fmt.Errorf("%s: %s is empty", c.command.name, name))
+		}
+		path = strings.ReplaceAll(path, place, escape(c.arguments[i]))
+	}
+	return path, nil
+}
+
+// escape escapes a value for a path, including dots, which could be taken for path steps.
+func escape(value string) string {
+	escaped := url.PathEscape(value)
+	if strings.Trim(escaped, ".") == "" {
+		escaped = strings.ReplaceAll(escaped, ".", "%2E")
+	}
+	return escaped
+}
+
+func (c *call) noAnswer(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	return exit.With(exit.Redis, fmt.Errorf("no answer from %s: %w", c.v1.url, err))
+}
+
+// notes says which parts of the last answer are missing, and why.
+func (c *call) notes() (notes []string) {
+	for _, err := range c.v1.wrong {
+		notes = append(notes, "not complete: "+printable(err.Error(), ""))
+	}
+	if c.v1.broken != nil && notes == nil {
+		notes = append(notes, fmt.Sprintf("not complete: partitions that can't be read: %v", c.v1.broken))
+	}
+	return notes
+}
+
+// pageSize is how many jobs or topics one request reads.
+const pageSize = inspect.MaxPage
+
+// pages iterates over the objects of a list that /v1 answers in pages, most of them if that is not 0.
+func (c *call) pages(ctx context.Context, r request, name string, most int) func(yield func(view.Object, error) bool) {
+	return func(yield func(view.Object, error) bool) {
+		r.query = maps.Clone(r.query)
+		if r.query == nil {
+			r.query = url.Values{}
+		}
+		r.query.Set("limit", fmt.Sprint(pageSize))
+		n := 0
+		for {
+			page, err := c.ask(ctx, r)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, o := range objects(page, name) {
+				if !yield(o, nil) {
+					return
+				}
+				if n++; n == most {
+					return
+				}
+			}
+			cursor := page.TextOf("cursor")
+			if cursor == "" {
+				return
+			}
+			r.query.Set("cursor", cursor)
+		}
+	}
+}
+
+// objects returns a list of an answer.
+func objects(o view.Object, name string) (list []view.Object) {
+	values, _ := o.Get(name).([]any)
+	for _, v := range values {
+		if o, is := v.(view.Object); is {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// queryOf returns a query of names and values; empty values are left out.
+func queryOf(pairs ...string) url.Values {
+	q := url.Values{}
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			q.Set(pair[0], pair[1])
+		}
+	}
+	return q
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/view"
+)
+
+// letters holds the flags of a command that finds dead letters.
+type letters struct {
+	reason, error, match string
+	older, newer         time.Duration
+	most                 int
+}
+
+func (l *letters) define(f *flagSet) {
+	f.text("reason", &l.reason)
+	f.text("error", &l.error)
+	f.duration("older", &l.older, maxTime)
+	f.duration("newer", &l.newer, maxTime)
+	f.text("match", &l.match)
+	f.number("limit", &l.most, math.MaxInt32)
+	f.check = func(arguments []string) error {
+		if len(arguments) > 1 && *l != (letters{}) {
+			return errors.New("want an ID or options that select dead letters, not both")
+		}
+		return nil
+	}
+}
+
+// selection returns what selects the letters.
+func (l letters) selection() map[string]string {
+	s := map[string]string{}
+	ago := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return time.Now().Add(-d).Format(time.RFC3339Nano)
+	}
+	for name, value := range map[string]string{"reason": l.reason, "error": l.error, "match": l.match, "before": ago(l.older), "after": ago(l.newer)} {
+		if value != "" {
+			s[name] = value
+		}
+	}
+	return s
+}
+
+func beginDeadList(f *flagSet) action {
+	var l letters
+	l.define(f)
+	return func(ctx context.Context, c *call) (reply, error) {
+		r := request{method: http.MethodGet, path: "/v1/dead/{topic}", query: queryOf()}
+		for name, value := range l.selection() {
+			r.query.Set(name, value)
+		}
+		return jobRows(c.pages(ctx, r, "jobs", l.most), "id", "died", "attempts", "reason", "error"), nil
+	}
+}
+
+func runDeadGroups(ctx context.Context, c *call) (reply, error) {
+	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/dead/{topic}/groups", query: queryOf("limit", fmt.Sprint(maxGrouped))})
+	r := c.listed(o, "groups", "count", "newest", "oldest", "reason", "error")
+	if err == nil {
+		r.rows.more = o[1:]
+	}
+	if o.Get("complete") == false {
+		r.rows.notes = append(r.rows.notes, fmt.Sprintf("only the newest %v dead letters were examined", o.Get("examined")))
+	}
+	return r, err
+}
+
+// maxGrouped is the maximum number of dead letters examined for groups.
+const maxGrouped = 10000
+
+// beginDead prepares a command that changes dead letters: one by its ID, or the selected ones. Where nobody can be asked, one that deletes
+// them needs --confirm.
+func beginDead(what, path string, deletes bool) func(*flagSet) action {
+	return func(f *flagSet) action {
+		var l letters
+		var s consent
+		l.define(f)
+		s.define(f)
+		return func(ctx context.Context, c *call) (reply, error) {
+			r := request{method: http.MethodPost, path: path, body: &fields{}}
+			if len(c.arguments) > 1 {
+				r.body.put("ids", "ID", c.arguments[1:])
+				return s.one(ctx, c, what, r)
+			}
+			selection := l.selection()
+			for name, value := range maps.All(selection) {
+				r.body.put(name, "--"+name, value)
+			}
+			if len(selection) == 0 {
+				r.body.put("all", "", true)
+			}
+			return s.many(ctx, c, many{what: what, request: r, deletes: deletes, limit: l.most})
+		}
+	}
+}
+
+// one changes the job that the request names.
+func (s consent) one(ctx context.Context, c *call, what string, r request) (reply, error) {
+	if s.dryRun {
+		r.query = queryOf("dry_run", "true")
+	}
+	o, err := c.ask(ctx, r)
+	if err == nil && numberOf(o.Get("count")) == 0 {
+		wrong := view.Of("type", "not-found")
+		for _, result := range objects(o, "results") {
+			wrong, _ = result.Get("problem").(view.Object)
+		}
+		err = c.refused(wrong, r.body)
+	}
+	return s.counted(what, 1), err
+}

@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/view"
+)
+
+// listing returns the action of a command without flags that prints a list.
+func listing(path, name string, columns ...string) func(*flagSet) action {
+	return only(func(ctx context.Context, c *call) (reply, error) {
+		o, err := c.ask(ctx, request{method: http.MethodGet, path: path})
+		return c.listed(o, name, columns...), err
+	})
+}
+
+// listed returns a reply with the list of an answer.
+func (c *call) listed(o view.Object, name string, columns ...string) reply {
+	return c.noted(rowsOf(name, objects(o, name), columns...))
+}
+
+// noted adds to a list which parts of it are missing.
+func (c *call) noted(r reply) reply {
+	r.rows.notes = c.notes()
+	if c.v1.broken != nil {
+		r.rows.more.Put("broken_partitions", c.v1.broken)
+	}
+	return r
+}
+
+// jobRows returns a reply that lists jobs.
+func jobRows(jobs iter.Seq2[view.Object, error], columns ...string) reply {
+	return reply{rows: &rows{name: "jobs", columns: columns, list: jobs}}
+}
+
+// selection holds the flags that select jobs.
+type selection struct {
+	state, match string
+	most         int // 0: no limit
+}
+
+func (s *selection) define(f *flagSet) {
+	oneOf(f, "state", &s.state, states...)
+	f.text("match", &s.match)
+	f.number("limit", &s.most, math.MaxInt32)
+}
+
+var states = []string{inspect.Ready, inspect.Reserved, inspect.Waiting}
+
+// states returns the selected states.
+func (s selection) states() []string {
+	if s.state != "" {
+		return []string{s.state}
+	}
+	return states
+}
+
+func beginList(f *flagSet) action {
+	var s selection
+	s.define(f)
+	f.check = func(arguments []string) error {
+		if len(arguments) == 0 && s.state != inspect.Reserved && s.state != inspect.Waiting {
+			return errors.New("want TOPIC, or --state reserved or waiting for the jobs of all topics")
+		}
+		return nil
+	}
+	return func(ctx context.Context, c *call) (reply, error) {
+		r := request{method: http.MethodGet, path: "/v1/jobs"}
+		columns := []string{"id", "topic", "due", "lease_ends", "attempts", "size", "preview"}
+		if len(c.arguments) > 0 {
+			r.path, columns[1] = "/v1/topics/{topic}/jobs", "state"
+		}
+		return jobRows(func(yield func(view.Object, error) bool) {
+			n := 0
+			for _, state := range s.states() {
+				r.query = queryOf("state", state, "match", s.match)
+				for job, err := range c.pages(ctx, r, "jobs", 0) {
+					if !yield(job, err) || err != nil {
+						return
+					}
+					if n++; n == s.most {
+						return
+					}
+				}
+			}
+		}, columns...), nil
+	}
+}
+
+// order selects and sorts the topics of a table.
+type order struct{ topic, sort, only string }
+
+// orderFlags defines --topic and --sort.
+func orderFlags(f *flagSet, o *order, columns []string) {
+	f.text("topic", &o.topic)
+	oneOf(f, "sort", &o.sort, columns...)
+}
+
+// of returns the rows of matching topics. Numbers are sorted in descending, texts in ascending
+// order.
+func (o order) of(list []view.Object) []view.Object {
+	matches := inspect.Glob(o.topic)
+	list = slices.DeleteFunc(list, func(row view.Object) bool {
+		topic := row.TextOf("topic")
+		return !matches(topic) || o.only != "" && topic != o.only
+	})
+	if o.sort != "" {
+		slices.SortStableFunc(list, func(a, b view.Object) int {
+			x, y := a.Get(o.sort), b.Get(o.sort)
+			if isNumber(x) && isNumber(y) {
+				return cmp.Compare(numberOf(y), numberOf(x))
+			}
+			return strings.Compare(cell(o.sort, x), cell(o.sort, y))
+		})
+	}
+	return list
+}
+
+// topicColumns are the columns of topics, limitColumns what else a table of limited topics has.
+var (
+	topicColumns = []string{"topic", "ready", "reserved", "dead", "throttled", "overdue", "limit", "paused"}
+	limitColumns = []string{"slots_taken", "throttled", "throttled_until", "untagged"}
+)
+
+func beginTopics(f *flagSet) action {
+	var o order
+	var paused, limited bool
+	orderFlags(f, &o, slices.Concat(topicColumns, []string{"slots_taken", "throttled_until", "untagged"}))
+	f.toggle("paused", &paused)
+	f.toggle("limited", &limited)
+	return func(ctx context.Context, c *call) (reply, error) {
+		var list []view.Object
+		for row, err := range c.pages(ctx, request{method: http.MethodGet, path: "/v1/topics"}, "topics", 0) {
+			if err != nil {
+				return reply{}, err
+			}
+			if !(paused && row.Get("paused") == nil || limited && row.Get("limit") == nil) {
+				list = append(list, row)
+			}
+		}
+		columns := topicColumns
+		if limited {
+			columns = append([]string{"topic", "limit"}, limitColumns...)
+		}
+		return c.noted(rowsOf("topics", o.of(list), columns...)), nil
+	}
+}
+
+func runServers(ctx context.Context, c *call) (reply, error) {
+	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/servers"})
+	r := c.listed(o, "servers", "host", "pid", "version", "started", "silent", "stale", "failing", "moved", "returned", "dropped")
+	for _, s := range objects(o, "servers") {
+		if s.Get("failing") == true {
+			r.rows.notes = append(r.rows.notes, printable(fmt.Sprintf("%s, pid %v fails: its log and delayer doctor say why", s.TextOf("host"), s.Get("pid")), ""))
+		}
+	}
+	return r, err
+}
+
+func runPartitions(ctx context.Context, c *call) (reply, error) {
+	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/partitions"})
+	columns := []string{"partition", "waiting", "ready", "reserved", "dead", "overdue", "mover"}
+	if slices.ContainsFunc(objects(o, "partitions"), func(p view.Object) bool { return p.Get("node") != nil }) {
+		columns = slices.Insert(columns, 1, "node")
+	}
+	return c.listed(o, "partitions", columns...), err
+}
+
+func beginForecast(f *flagSet) action {
+	var spans string
+	f.text("spans", &spans)
+	return func(ctx context.Context, c *call) (reply, error) {
+		o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/forecast", query: queryOf("spans", spans)})
+		return c.listed(o, "spans", "from", "until", "jobs", "estimated"), err
+	}
+}
+
+// statColumns are the columns of the topics that stats shows.
+var statColumns = []string{"topic", "waiting", "ready", "reserved", "dead", "throttled", "overdue", "paused"}
+
+func beginStats(f *flagSet) action {
+	var o order
+	var every time.Duration
+	orderFlags(f, &o, statColumns)
+	f.duration("watch", &every, maxTime)
+	return func(ctx context.Context, c *call) (reply, error) {
+		if len(c.arguments) > 0 {
+			if o.only = c.arguments[0]; o.only == "" {
+				return reply{}, exit.With(exit.Usage, errors.New("stats: TOPIC is empty"))
+			}
+		}
+		for {
+			r, err := c.stats(ctx, o)
+			if err != nil || every == 0 {
+				return r, err
+			}
+			if err := c.redraw(ctx, r); err != nil {
+				return reply{}, err
+			}
+			select {
+			case <-ctx.Done():
+				return reply{}, ctx.Err()
+			case <-time.After(every):
+			}
+		}
+	}
+}
+
+// redraw prints the reply. On a terminal it replaces the previous one.
+func (c *call) redraw(ctx context.Context, r reply) error {
+	text := r.text
+	if c.json {
+		text = jsonLine(r.json) + "\n"
+	} else if isScreen(c.stdout) {
+		return awaitOutput(ctx, func() error {
+			_, err := fmt.Fprintf(c.stdout, "\x1b[H%s\x1b[J", strings.ReplaceAll(printable(text, "\n"), "\n", "\x1b[K\n"))
+			return outputError(err)
+		})
+	}
+	return c.write(ctx, text)
+}
+
+// stats reads the total counts and the counts of each topic. What can't be read is null, and named below.
+func (c *call) stats(ctx context.Context, o order) (reply, error) {
+	all, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/stats", query: url.Values{"counts": {"true"}}})
+	if err != nil {
+		return reply{}, err
+	}
+	topics := o.of(objects(all, "counts"))
+	text := ""
+	if o.only == "" {
+		text = inLines(all, "topics_counted", "at_least", "broken_partitions", "servers", "redis", "nodes", "counts") + "\n"
+	}
+	text += (&table{columns: statColumns}).text(topics)
+	notes := c.notes()
+	if all.Get("at_least") == true {
+		notes = append(notes, fmt.Sprintf("%v topics are known; these are the %v used last", all.Get("topics"), all.Get("topics_counted")))
+	}
+	for _, note := range notes {
+		text += note + "\n"
+	}
+	for i := range all {
+		if all[i].Name == "counts" {
+			all[i].Value = topics
+		}
+	}
+	return reply{text: text, json: all, safe: true}, nil
+}

@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/async"
+	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/view"
+)
+
+// operation returns the action of a command without flags: a request, and what the command prints after it.
+func operation(method, path string, shown func(*call, view.Object) reply) func(*flagSet) action {
+	return only(func(ctx context.Context, c *call) (reply, error) {
+		o, err := c.ask(ctx, request{method: method, path: path})
+		if err != nil {
+			return reply{}, err
+		}
+		return shown(c, o), nil
+	})
+}
+
+// says returns a reply with the answer: the words and the command's first argument.
+func (c *call) says(words string, o view.Object) reply {
+	if o == nil {
+		o = view.Object{}
+	}
+	return reply{text: words + " " + printable(c.arguments[0], ""), json: o}
+}
+
+// done is says for a command that changed something.
+func done(words string) func(*call, view.Object) reply {
+	return func(c *call, o view.Object) reply { return c.says(words, o) }
+}
+
+func resumed(c *call, o view.Object) reply {
+	if o.Get("was_paused") == true {
+		return c.says("resumed", o)
+	}
+	return c.says("was not paused:", o)
+}
+
+// shownID prints the ID in an answer.
+func shownID(_ *call, o view.Object) reply { return reply{text: o.TextOf("id"), json: o} }
+
+func beginPush(f *flagSet) action {
+	var b fields
+	var headers map[string]string
+	var follow bool
+	f.headers(&headers)
+	f.field(&b, "id", "id")
+	f.field(&b, "once", "once")
+	f.field(&b, "debounce", "debounce")
+	f.toggle("follow", &follow)
+	f.field(&b, "group", "group")
+	f.count(&b, "max", "group_max")
+	f.field(&b, "quiet", "group_quiet")
+	f.field(&b, "longest", "group_longest")
+	f.field(&b, "ttr", "ttr")
+	f.count(&b, "max-attempts", "max_attempts")
+	f.count(&b, "replicas", "replicas")
+	f.field(&b, "replicas-timeout", "replicas_timeout")
+	return func(ctx context.Context, c *call) (reply, error) {
+		if err := notClosed(c.stdout); err != nil { // otherwise the ID would be lost
+			return reply{}, outputError(err)
+		}
+		body, err := bodyOf(ctx, c.arguments[2])
+		if err != nil {
+			return reply{}, err
+		}
+		b.put("topic", "TOPIC", c.arguments[0])
+		if _, grouped := c.given["group"]; !grouped {
+			b.put("delay", fmt.Sprintf("DELAY %q", c.arguments[1]), c.arguments[1])
+		} else if delay, err := duration.Parse(c.arguments[1]); err != nil || delay != 0 {
+			return reply{}, exit.With(exit.Usage, fmt.Errorf("push: DELAY %q: want 0 with --group", c.arguments[1]))
+		}
+		b.put("body", "BODY", body)
+		b.members.Headers(headers)
+		if follow {
+			b.put("if_exists", "--follow", "follow")
+		}
+		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: &b})
+		if _, once := c.given["once"]; once && isProblem(err, "exists") { // still a success: the job was pushed
+			id := b.members.TextOf("id")
+			c.note(fmt.Sprintf("a push of %q counted before; this one changed nothing.", id))
+			o, err = object("id", id, "outcome", client.Refused), nil
+		}
+		return shownID(c, o), err
+	}
+}
+
+// bodyOf returns the body given by an argument. A - stands for standard input.
+func bodyOf(ctx context.Context, argument string) (body string, err error) {
+	if argument != "-" {
+		return argument, nil
+	}
+	var data []byte
+	err = async.Await(ctx, func() (err error) {
+		data, err = io.ReadAll(os.Stdin)
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		err = exit.With(exit.Usage, fmt.Errorf("BODY from standard input: %w", err))
+	}
+	return string(data), err
+}
+
+// parseDuration reads a DELAY or a TIMEOUT.
+func parseDuration(name, text string) (time.Duration, error) {
+	d, err := duration.Parse(text)
+	if err != nil || d < 0 || d > client.MaxDelay {
+		return 0, exit.With(exit.Usage, fmt.Errorf("%s %q: want seconds, or a number with ms, s, m, h or d, from 0 to 100 years", name, text))
+	}
+	return d, nil
+}
+
+func runGet(ctx context.Context, c *call) (reply, error) {
+	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/jobs/{id}"})
+	if err != nil {
+		return reply{}, err
+	}
+	if state := o.TextOf("state"); state == string(client.Ready) || state == string(client.Waiting) {
+		if why := c.obstacle(ctx, o.TextOf("topic")); why != "" {
+			c.note(why)
+		}
+	}
+	text := inLines(o, "error", "body")
+	if failed := o.TextOf("error"); failed != "" {
+		text += "error:         " + indented(failed) + "\n"
+	}
+	return reply{text: text + "body:          " + o.TextOf("body"), json: o, safe: true}, nil
+}
+
+// indented indents the further lines of a text, so that they can't be mistaken for other output.
+func indented(text string) string {
+	return strings.ReplaceAll(printable(strings.TrimRight(text, "\n"), "\n\t"), "\n", "\n"+strings.Repeat(" ", 15))
+}
+
+func beginPause(f *flagSet) action {
+	var b fields
+	var replace bool
+	f.field(&b, "for", "for")
+	f.field(&b, "note", "note")
+	f.toggle("replace", &replace)
+	return func(ctx context.Context, c *call) (reply, error) {
+		b.put("unless_paused", "--replace", !replace)
+		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/topics/{topic}/pause", body: &b})
+		if isProblem(err, "paused") {
+			now := ""
+			if topic, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/{topic}"}); err == nil {
+				now = pauseText(topic)
+			}
+			err = exit.With(exit.Usage, fmt.Errorf("pause %q: it is paused already%s; add --replace to give it another end and note", c.arguments[0], now))
+		}
+		return c.says("paused", o), err
+	}
+}
+
+func beginLimit(f *flagSet) action {
+	var b fields
+	var none bool
+	f.count(&b, "concurrency", "concurrency")
+	f.one("rate", func(value string) error {
+		rate, err := duration.ParseRate(value)
+		b.put("rate", "--rate "+value, rate)
+		return err
+	})
+	f.count(&b, "burst", "burst")
+	f.field(&b, "tag", "tag")
+	f.toggle("none", &none)
+	f.check = func([]string) error {
+		if none && len(b.members) > 0 {
+			return errors.New("--none does not go with a limit")
+		}
+		return nil
+	}
+	return func(ctx context.Context, c *call) (reply, error) {
+		r := request{method: http.MethodGet, path: "/v1/topics/{topic}/limit"}
+		switch {
+		case none:
+			r.method = http.MethodDelete
+		case len(b.members) > 0:
+			r.method, r.body = http.MethodPut, &b
+		}
+		o, err := c.ask(ctx, r)
+		if none {
+			o = object("topic", c.arguments[0])
+		}
+		var limit view.Object
+		for _, m := range o {
+			switch strings.TrimSuffix(m.Name, "_base64") {
+			case "concurrency", "rate", "burst", "tag":
+				limit = append(limit, m)
+			}
+		}
+		text := "no limit"
+		if limit != nil {
+			text = cells(limit)
+		}
+		if used := useText(o); used != "" {
+			text += "; " + used
+		}
+		if lacking := untaggedText(o, limit); lacking != "" {
+			text += "; " + lacking
+		}
+		return reply{text: printable(c.arguments[0], "") + ": " + text, json: o, safe: r.method == http.MethodGet}, err
+	}
+}
+
+// obstacle describes why the topic's ready jobs are not delivered: a pause, a limit, or both. It is empty without
+// such a reason, or if it can't be read.
+func (c *call) obstacle(ctx context.Context, topic string) string {
+	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/" + escape(topic)})
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	if o.Get("paused") != nil {
+		parts = append(parts, "the topic is paused"+pauseText(o))
+	}
+	limit, _ := o.Get("limit").(view.Object)
+	if numberOf(o.Get("throttled")) > 0 {
+		parts = append(parts, "its limit has been reached ("+useText(o)+")")
+	} else if lacking := untaggedText(o, limit); lacking != "" {
+		parts = append(parts, lacking)
+	}
+	return strings.Join(parts, ", and ")
+}
+
+// explained adds the reason why ready jobs are not delivered to the error of a pop that found no
+// job.
+func (c *call) explained(ctx context.Context, topic string, err error) error {
+	if errors.Is(err, client.ErrEmpty) {
+		if why := c.obstacle(ctx, topic); why != "" {
+			return fmt.Errorf("%w; %s", err, why)
+		}
+	}
+	return err
+}
+
+// pauseText describes the start, the end and the note of a topic's pause.
+func pauseText(topic view.Object) string {
+	p, _ := topic.Get("paused").(view.Object)
+	text := ", as consumers back off from it"
+	if since := p.Get("since"); since != nil {
+		text = " since " + cell("since", since)
+	}
+	end := timeOf(p.Get("until"))
+	if backedOff := timeOf(p.Get("backed_off_until")); backedOff.After(end) && (p.Get("since") == nil || !end.IsZero()) {
+		end = backedOff
+	}
+	if !end.IsZero() {
+		text += ", until " + end.Local().Format(timeFormat)
+	}
+	if note := p.TextOf("note"); note != "" {
+		text += ": " + printable(exit.OneLine(note), "")
+	}
+	return text
+}
+
+// useText describes the use of a limit, not counting jobs that lack the tag.
+func useText(o view.Object) string {
+	var use view.Object
+	for _, m := range o {
+		switch m.Name {
+		case "slots_taken", "throttled", "throttled_until":
+			use = append(use, m)
+		}
+	}
+	return cells(use)
+}
+
+// untaggedText warns that some jobs can't be reserved, and suggests a fix; it is empty if there are none.
+func untaggedText(o, limit view.Object) string {
+	if numberOf(o.Get("untagged")) <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("ready jobs without the tag %s, which nobody will get: %v; set a limit without a tag, or push them again with that tag in their IDs",
+		printable(limit.TextOf("tag"), ""), o.Get("untagged"))
+}
+
+// manyFlags holds the flags of a command that changes one job or, with --match, many jobs of a
+// topic.
+type manyFlags struct {
+	selection
+	consent
+}
+
+func (m *manyFlags) define(f *flagSet) {
+	m.selection.define(f)
+	m.consent.define(f)
+	f.check = func([]string) error {
+		for _, name := range []string{"state", "limit", "confirm"} {
+			if _, given := f.given[name]; given && m.match == "" {
+				return fmt.Errorf("--%s goes with --match", name)
+			}
+		}
+		if m.dryRun && m.match == "" {
+			return errors.New("--dry-run goes with --match")
+		}
+		return nil
+	}
+}
+
+// beginChange prepares a command that removes or reschedules a job or, with --match, the jobs of a topic.
+func beginChange(method, what string) func(*flagSet) action {
+	return func(f *flagSet) action {
+		var m manyFlags
+		m.define(f)
+		return func(ctx context.Context, c *call) (reply, error) {
+			r := request{method: method, path: "/v1/jobs/{id}"}
+			if len(c.arguments) > 1 {
+				r.body = new(fields)
+				r.body.put("delay", fmt.Sprintf("DELAY %q", c.arguments[1]), c.arguments[1])
+			}
+			if m.match == "" {
+				o, err := c.ask(ctx, r)
+				return c.says(what, o), err
+			}
+			if c.arguments[0] == "" {
+				return reply{}, exit.With(exit.Usage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
+			}
+			r.path, r.query = "/v1/topics/"+escape(c.arguments[0])+"/jobs", queryOf("match", m.match, "state", m.state)
+			return m.many(ctx, c, many{what: what, request: r, deletes: true, limit: m.selection.most})
+		}
+	}
+}
+
+func beginPurge(f *flagSet) action {
+	var s consent
+	s.define(f)
+	return func(ctx context.Context, c *call) (reply, error) {
+		r := request{method: http.MethodDelete, path: "/v1/topics/{topic}/ready"}
+		return s.many(ctx, c, many{what: "purged", request: r, deletes: true})
+	}
+}

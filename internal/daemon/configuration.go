@@ -1,0 +1,200 @@
+package daemon
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/exit"
+)
+
+// Options are what the command line says about the daemon and its configuration.
+type Options struct {
+	Configuration string // file of -c; empty: search for one
+	Redis         string // URL of --redis; empty: not given
+	Background    bool
+	Dev           bool
+	ForCommand    bool   // it is for a command, which needs no configuration
+	Quiet         bool   // a command does not print which Redis it uses
+	Version       string // of the program
+
+	noFile bool // do not search
+}
+
+// Configuration is the loaded configuration and its source.
+type Configuration struct {
+	config.Config
+	File     string          // that it was loaded from; empty: none
+	Warnings config.Problems // ignored or replaced settings; and the Redis that a command uses by default
+
+	from    string // the file found without -c, or what stands for one; empty: neither
+	options Options
+}
+
+// FindConfiguration loads the file of -c, or the first file that a search finds, or the environment and the defaults. A URL
+// overrides the address of Redis. A daemon without file, variables and URL fails unless it is started with --dev; a command
+// prints which Redis it uses.
+func FindConfiguration(o Options) (found Configuration, err error) {
+	path, tried := o.Configuration, []string(nil)
+	if path == "" && !o.noFile {
+		path, tried = config.Search()
+		found.from = path
+	}
+	found.File, found.options = path, o
+	variables := config.Variables()
+	missing := fmt.Errorf("no configuration file found (looked for %s)", strings.Join(tried, ", "))
+	switch {
+	case path != "":
+		found.Config, found.Warnings, err = config.Load(path)
+	case !o.ForCommand && !o.Dev && len(variables) == 0 && o.Redis == "":
+		err = fmt.Errorf("%w: name one with -c FILENAME, say where Redis is with --redis or DELAYER_REDIS_URL, or try Delayer out with --dev", missing)
+	default:
+		found.Config, found.Warnings, err = config.FromEnvironment()
+	}
+	if err != nil {
+		return found, exit.With(exit.Usage, err)
+	}
+	if path == "" && len(variables) > 0 {
+		found.from = "the environment"
+	} else if path == "" && o.Redis != "" {
+		found.from = "--redis"
+	}
+	if err := useURL(&found.Redis, o); err != nil {
+		return found, exit.With(exit.Usage, err)
+	}
+	ofRedis := func(variable string) bool {
+		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
+	}
+	if path == "" && o.ForCommand && !o.Quiet && o.Redis == "" && !slices.ContainsFunc(variables, ofRedis) {
+		found.Warnings = append(found.Warnings, fmt.Sprintf("%v: using redis on %s", missing, found.Redis.Place()))
+	}
+	return found, nil
+}
+
+// again returns the options that find the same file again, or none, also from another folder.
+func (c Configuration) again() Options {
+	o := c.options
+	o.noFile = c.File == ""
+	if path, err := filepath.Abs(c.File); c.File != "" && err == nil {
+		o.Configuration = path
+	}
+	return o
+}
+
+// useURL takes address, user, password and TLS from the URL of --redis or of the environment, and partitions if the URL
+// contains them. The in-memory Redis of --dev has its own address.
+func useURL(r *config.Redis, o Options) error {
+	name, url := "--redis", o.Redis
+	if url == "" {
+		name, url = config.URLVariable, os.Getenv(config.URLVariable)
+	}
+	if url == "" || o.Dev {
+		return nil
+	}
+	p, err := client.ParseURL(url)
+	if err != nil {
+		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "delayer: "))
+	}
+	r.Host, r.Sentinels, r.Cluster = p.Addr, nil, nil
+	if host, port, err := net.SplitHostPort(p.Addr); err == nil {
+		r.Host = host
+		r.Port, _ = strconv.Atoi(port)
+	}
+	if p.Sentinels != "" {
+		r.Sentinels = strings.Split(p.Sentinels, ",")
+	}
+	if p.Cluster != "" {
+		r.Cluster = strings.Split(p.Cluster, ",")
+	}
+	r.SentinelMaster, r.SentinelUsername, r.SentinelPassword = p.SentinelMaster, p.SentinelUsername, p.SentinelPassword
+	r.Username, r.Password, r.Database, r.TLS = p.Username, p.Password, p.Database, p.TLS != nil
+	r.Partitions = cmp.Or(p.Partitions, r.Partitions)
+	return nil
+}
+
+// PrintWarnings prints one warning per line. Each begins with its position in the file, so that editors can jump
+// there.
+func (c Configuration) PrintWarnings(w io.Writer) {
+	for _, warning := range c.Warnings {
+		fmt.Fprintln(w, warning)
+	}
+}
+
+// Connect opens the connections of the [redis] section. An error is one of the configuration.
+func Connect(r config.Redis) (connections client.Redis, o client.PoolOptions, err error) {
+	if o, err = poolOptions(r); err == nil {
+		connections, err = client.Connect(o)
+	}
+	if err != nil {
+		err = exit.With(exit.Usage, err)
+	}
+	return connections, o, err
+}
+
+// poolOptions converts the [redis] section for the client, where -1 means "none" or "no limit".
+func poolOptions(r config.Redis) (client.PoolOptions, error) {
+	encryption, err := tlsConfig(r)
+	return client.PoolOptions{
+		Addr:             r.Addr(),
+		Sentinels:        strings.Join(r.Sentinels, ","),
+		SentinelMaster:   r.SentinelMaster,
+		SentinelUsername: r.SentinelUsername,
+		SentinelPassword: r.SentinelPassword,
+		Cluster:          strings.Join(r.Cluster, ","),
+
+		Username:        r.Username,
+		Password:        r.Password,
+		Database:        r.Database,
+		TLS:             encryption,
+		ConnectTimeout:  r.ConnectTimeout,
+		ReadTimeout:     r.ReadTimeout,
+		WriteTimeout:    r.WriteTimeout,
+		MaxActive:       noneIfZero(r.MaxActive),
+		MaxIdle:         noneIfZero(r.MaxIdle),
+		IdleTimeout:     noneIfZero(r.IdleTimeout),
+		MaxConnLifetime: r.ConnMaxLifetime,
+	}, err
+}
+
+func noneIfZero[N ~int | ~int64](n N) N {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// tlsConfig returns nil without TLS. Its errors name the wrong key in the file.
+func tlsConfig(r config.Redis) (*tls.Config, error) {
+	if !r.TLS {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: r.TLSSkipVerify}
+	if r.TLSCA != "" {
+		pem, err := os.ReadFile(r.TLSCA)
+		if err != nil {
+			return nil, fmt.Errorf("redis.tls_ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("redis.tls_ca: %s: want certificates in PEM format", r.TLSCA)
+		}
+	}
+	if r.TLSCert != "" {
+		pair, err := keyPair("redis", r.TLSCert, r.TLSKey)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

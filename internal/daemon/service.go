@@ -1,0 +1,278 @@
+// Package daemon is the daemon as a process: its configuration, pid file, background, signals, reload, logs and HTTP server. Package
+// server does its work.
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/async"
+	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/view"
+	"github.com/mix-basic/delayer/logger"
+	"github.com/mix-basic/delayer/server"
+)
+
+const (
+	// checkWait is how long a start waits for Redis before it continues without it.
+	checkWait = 5 * time.Second
+	// stopWait is the last resort if the server does not end within its own 4 s. The rest of the promised 5 s is for the
+	// console's last lines.
+	stopWait = 4300 * time.Millisecond
+)
+
+// mode holds the differences between foreground and background.
+type mode struct {
+	hangUp   bool                        // SIGHUP always stops the service
+	ready    func(*service) error        // called when the service has started
+	reopened func(errorLog string) error // called when the logs were reopened
+}
+
+var foreground = mode{
+	ready:    func(*service) error { return nil },
+	reopened: func(string) error { return nil },
+}
+
+// Serve runs the daemon from reading its configuration until a signal ends it or, with Options.Background, until it has started.
+func Serve(o Options, stdout, stderr *os.File) error {
+	if o.Background {
+		return serveInBackground(o, stdout, stderr)
+	}
+	return serve(o, foreground, stdout, stderr)
+}
+
+func serve(o Options, m mode, stdout, stderr io.Writer) error {
+	signals := exit.Notify(m.hangUp)
+	signals.Reload()
+	found, err := FindConfiguration(o)
+	if err != nil {
+		return err
+	}
+	async.Briefly(func() { found.PrintWarnings(stderr) })
+	settings, err := found.Settings()
+	if err != nil {
+		return err
+	}
+	c, notes, last := found.Config, []string(nil), ""
+	if o.Dev {
+		redis, devNotes, err := startDev(o, &c)
+		if err != nil {
+			return err
+		}
+		defer redis.Close()
+		notes = devNotes
+		last = whereDevIs(found.Redis, c.Redis)
+	}
+	notes = append(notes, ownPaths(&c.Delayer)...)
+	notes = append(notes, notesOfSystem(c.Delayer)...)
+	pool, poolOptions, err := Connect(c.Redis)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+
+	pid, err := lockPIDFile(c.Delayer.PID)
+	if err != nil {
+		return err
+	}
+	defer pid.release()
+	log, err := openLog(c.Delayer, stdout)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+
+	f, err := openHTTP(c, o, poolOptions, log)
+	if err != nil {
+		return err
+	}
+	if f != nil {
+		defer f.close()
+		notes = append(notes, "HTTP server:\t"+f.url)
+	}
+	s := &service{
+		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.File != "", recovered: newRecovery(),
+		options: found.again(), settings: settings, loaded: found.Config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
+		newSchedules: make(chan []config.Schedule, 1),
+	}
+	if err := s.newServer(pool); err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	return s.run(s.server, banner(o.Version, found.from, notes), found.Warnings, last)
+}
+
+// newServer creates the server. Metrics, systemd and the error log observe it.
+func (s *service) newServer(pool client.Redis) (err error) {
+	if s.http != nil {
+		s.recovered.Observer = s.http.metrics
+	}
+	c := s.config
+	work := server.Options{
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions,
+		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax, Version: s.options.Version, Logger: slog.New(s.log.Handler()),
+	}
+	if s.systemd, work.Observer, err = newNotifier(s.recovered); err != nil {
+		return err
+	}
+	s.server = server.New(pool, work)
+	return nil
+}
+
+func notesOfSystem(d config.Delayer) []string {
+	if runtime.GOOS == "windows" && d.PID != "" {
+		return []string{"Note: delayer.pid does not apply on Windows, several instances may run."}
+	}
+	return nil
+}
+
+func openLog(d config.Delayer, console io.Writer) (*logger.Logger, error) {
+	log, err := logger.Open(logger.Options{AccessLog: d.AccessLog, ErrorLog: d.ErrorLog, Console: console, JSON: d.LogFormat == "json"})
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	return log, nil
+}
+
+// service is the daemon once its logs are open.
+type service struct {
+	mode    mode
+	config  config.Config
+	signals *exit.Signals
+	log     *logger.Logger
+	http    *httpServer // nil: none
+	pool    client.PoolOptions
+	hasFile bool // keeps the file's schedules in force
+
+	options      Options
+	folder       string        // that it was started in, once it has left it
+	settings     []view.Object // at the start
+	loaded       config.Config // at the start, as read
+	secured      bool          // the HTTP server has a token or users
+	server       *server.Server
+	newSchedules chan []config.Schedule // from a reload
+
+	recovered      *recovery
+	systemd        *notifier     // nil without systemd
+	schedulesEvery time.Duration // for tests: replaces schedulesEvery and schedulesAgain
+}
+
+func (s *service) run(work *server.Server, banner string, warnings config.Problems, last string) error {
+	checked, err := s.check(work)
+	if err != nil || !s.signals.Stopped.IsZero() {
+		return err
+	}
+	waits := waitsForRedis(checked)
+	if s.config.Delayer.LogFormat != "json" { // plain text would break JSON
+		s.log.Print(banner + s.whereRedisIs(waits == ""))
+	}
+	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d%s", os.Getpid(), waits))
+	for _, w := range warnings {
+		s.log.Error(w)
+	}
+	if why := evicts(checked); why != nil {
+		s.log.Error(fmt.Sprintf("redis on %s: %v", s.config.Redis.Place(), why))
+	}
+	if last != "" {
+		s.log.Info(last)
+	}
+	if err := s.mode.ready(s); err != nil {
+		return s.fail(exit.Failed, err)
+	}
+	if err := s.during(func(ctx context.Context) error { return s.work(ctx, work) }); err != nil {
+		return s.fail(exit.Failed, err)
+	}
+	s.log.Info(fmt.Sprintf("Service stopped successfully, PID: %d", os.Getpid()))
+	return nil
+}
+
+// whereRedisIs returns a line of the banner for sentinels and clusters: their addresses and, if Redis answers, the
+// current master.
+func (s *service) whereRedisIs(answers bool) string {
+	r := s.config.Redis
+	if len(r.Sentinels) == 0 && len(r.Cluster) == 0 {
+		return ""
+	}
+	line := "Redis:\t\t" + r.Place()
+	if len(r.Sentinels) > 0 && answers {
+		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
+		defer cancel()
+		if master, err := Sentinels(s.pool).Master(ctx); err == nil {
+			line += ": now at " + master
+		}
+	}
+	return line + "\n"
+}
+
+// work runs the server, the HTTP server and the schedules of the file.
+func (s *service) work(ctx context.Context, work *server.Server) error {
+	var serving sync.WaitGroup
+	if s.http != nil {
+		serving.Go(func() { s.http.serve(ctx, s.log) })
+	}
+	if s.hasFile {
+		pool, err := client.Connect(s.pool)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		serving.Go(func() {
+			for s.keepSchedules(ctx, pool); ctx.Err() == nil; s.keepSchedules(ctx, pool) { // it gave up: a reload may bring other schedules
+				select {
+				case s.config.Schedules = <-s.newSchedules:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	err := work.Run(ctx)
+	serving.Wait()
+	return err
+}
+
+// check fails if Redis refuses the server. A Redis that is down is no failure: the server waits for it. checked is the
+// result for the start's line.
+func (s *service) check(work *server.Server) (checked, err error) {
+	checked = s.during(func(ctx context.Context) error { return CheckRedis(ctx, work, s.pool) })
+	switch {
+	case errors.Is(checked, server.ErrRefused):
+		return nil, s.fail(exit.Redis, fmt.Errorf("redis on %s: %w", s.config.Redis.Place(), checked))
+	case errors.Is(checked, exit.ErrCutOff):
+		return nil, s.fail(exit.Failed, checked)
+	}
+	return checked, nil
+}
+
+// during runs work until it ends or a signal ends it.
+func (s *service) during(work func(context.Context) error) error {
+	stopping := func(os.Signal) time.Duration {
+		s.systemd.stopping()
+		return stopWait
+	}
+	return s.signals.During(work, stopping, s.reopen, s.reload)
+}
+
+// reopen is for log rotation: later lines go to the files that have the logs' names now.
+func (s *service) reopen() {
+	err := errors.Join(s.log.Reopen(), s.mode.reopened(s.config.Delayer.ErrorLog))
+	if err != nil {
+		s.log.Error(fmt.Sprintf("Logs could not be reopened: %v", err))
+	}
+}
+
+// fail writes the error only to the error log; the program prints it.
+func (s *service) fail(code int, err error) error {
+	s.log.CloseConsole()
+	s.log.Error(err.Error())
+	return exit.With(code, err)
+}

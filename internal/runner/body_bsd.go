@@ -1,0 +1,7 @@
+//go:build !windows && !linux
+
+package runner
+
+import "os"
+
+func fleetingFile() (*os.File, error) { return namelessFile() }

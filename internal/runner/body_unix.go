@@ -1,0 +1,18 @@
+//go:build !windows
+
+package runner
+
+import "os"
+
+// namelessFile creates a file and removes its name.
+func namelessFile() (*os.File, error) {
+	f, err := os.CreateTemp("", "delayer-body-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
