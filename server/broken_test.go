@@ -197,40 +197,6 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 	}
 }
 
-// TestBrokenQueues breaks two topics, and each is reported separately.
-func TestBrokenQueues(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.mover().stuck.every = time.Hour
-	for n, topic := range []string{"t", "u", "a\nb", "v"} {
-		w.push(fmt.Sprint("a", n), topic, n)
-		w.push(fmt.Sprint("b", n), topic, 100+n)
-	}
-	w.Do("SET", prefix+"ready_queue:u", "no list")
-	w.Do("HSET", prefix+"ready_queue:a\nb", "no", "list")
-	w.expectPass(4, 0)
-	_, errors := w.log.lines()
-	slices.Sort(errors)
-	want := []string{strings.ReplaceAll(strings.ReplaceAll(brokenLine, "Topic: u", "Topic: a\nb"), "queue:u", "queue:a\nb"), brokenLine}
-	if !slices.Equal(errors, want) {
-		t.Errorf("logged %q, want %q", errors, want)
-	}
-	w.Do("DEL", prefix+"ready_queue:u")
-	w.hours()
-	w.expectPass(2, 0)
-	w.expectPass(0, 0)
-	if info, errors := w.log.lines(); len(errors) != 2 || mention(info, healedLine) != 1 || mention(info, "over after") != 1 {
-		t.Errorf("logged %q, errors %q", info, errors)
-	}
-	w.Do("DEL", prefix+"ready_queue:a\nb")
-	w.hours()
-	w.expectPass(2, 0)
-	w.Expect(redistest.State{
-		Ready:   queues{"t": {"a0", "b0"}, "u": {"a1", "b1"}, "a\nb": {"a2", "b2"}, "v": {"a3", "b3"}},
-		Buckets: buckets{"a0": "t body", "b0": "t body", "a1": "u body", "b1": "u body", "a2": "a\nb body", "b2": "a\nb body", "a3": "v body", "b3": "v body"},
-	})
-}
-
 // TestBrokenPool makes the pool a key of another type. The log and the server's entry name the key, nothing is changed,
 // and moves resume when the key is gone.
 func TestBrokenPool(t *testing.T) {

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,102 +20,49 @@ func (w *world) bury(topic string, last time.Duration, ids ...string) {
 	}
 }
 
-func letters(topic string, ids ...string) map[string]string {
-	m := map[string]string{}
+func letters(topic string, ids ...string) buckets {
+	m := buckets{}
 	for _, id := range ids {
 		m[id] = topic + " body"
 	}
 	return m
 }
 
-// Dead letters are dropped when they are too old or too many, and the log names them.
+// Dead letters are dropped when they are too old or too many, as the limits say at that time, and the log names them.
 func TestDeadLettersAreDropped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, c := range []struct {
-		name    string
-		options Options
-		bury    func()
-		want    redistest.State
-		dropped map[string][]string // by topic
-	}{
-		{
-			name: "as a rule after 14 days",
-			bury: func() {
-				w.bury("t", 14*24*time.Hour+time.Minute, "a", "b")
-				w.bury("u", 14*24*time.Hour-time.Hour, "c")
-			},
-			want:    redistest.State{Dead: queues{"u": {"c"}}, Letters: letters("u", "c")},
-			dropped: map[string][]string{"t": {"a", "b"}},
-		},
-		{
-			name: "the old ones of a topic", options: Options{DeadMaxAge: time.Hour},
-			bury: func() {
-				w.bury("t", 2*time.Hour, "a", "b")
-				w.bury("t", time.Minute, "c")
-			},
-			want:    redistest.State{Dead: queues{"t": {"c"}}, Letters: letters("t", "c")},
-			dropped: map[string][]string{"t": {"a", "b"}},
-		},
-		{
-			name: "never", options: Options{DeadMaxAge: -1},
-			bury: func() { w.bury("t", 1000*24*time.Hour, "a") },
-			want: redistest.State{Dead: queues{"t": {"a"}}, Letters: letters("t", "a")},
-		},
-		{
-			name: "too many", options: Options{DeadMaxAge: -1, DeadMax: 2},
-			bury: func() {
-				w.bury("t", time.Hour, "a", "b", "c", "d")
-				w.bury("u", time.Hour, "e")
-			},
-			want:    redistest.State{Dead: queues{"t": {"c", "d"}, "u": {"e"}}, Letters: map[string]string{"c": "t body", "d": "t body", "e": "u body"}},
-			dropped: map[string][]string{"t": {"a", "b"}},
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w.TB = t
-			w.Do("FLUSHALL")
-			w.log = new(recorder)
-			c.options.Logger = w.log.logger()
-			w.server = New(w.pool(), c.options)
-			c.bury()
-			check(t, w.server.Pass(t.Context()))
-			w.Expect(c.want)
-			info, errors := w.log.lines()
-			got := map[string][]string{}
-			for _, line := range info {
-				_, rest, _ := strings.Cut(line, "too old or too many, Topic: ")
-				topic, _, _ := strings.Cut(rest, ", ")
-				got[topic] = append(got[topic], idsOf(line)...)
-			}
-			if fmt.Sprint(got) != fmt.Sprint(c.dropped) || len(errors) > 0 {
-				t.Errorf("the log says %v, errors %q, want %v", got, errors, c.dropped)
-			}
-		})
-	}
-}
-
-// The limits can change while the server runs.
-func TestSetDeadLimits(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.server = New(w.pool(), Options{DeadMaxAge: -1})
-	w.bury("t", 2*time.Hour, "a", "b", "c")
+	w.bury("t", 14*24*time.Hour+time.Minute, "a", "b")
+	w.bury("t", 14*24*time.Hour-time.Hour, "c")
+	w.bury("t", 2*time.Hour, "d", "e", "f")
 	for _, step := range []struct {
-		age  time.Duration
-		most int
-		left []string
+		change        func()
+		left, dropped []string
 	}{
-		{-1, 0, []string{"a", "b", "c"}},
-		{-1, 1, []string{"c"}},
-		{time.Hour, 0, nil},
+		{func() {}, []string{"c", "d", "e", "f"}, []string{"a", "b"}}, // as a rule after 14 days
+		{func() { w.server.SetDeadLimits(-1, 0) }, []string{"c", "d", "e", "f"}, nil},
+		{func() { w.server.SetDeadLimits(-1, 2) }, []string{"e", "f"}, []string{"c", "d"}},
+		{func() { w.server = New(w.pool(), Options{DeadMaxAge: -1, DeadMax: 1, Logger: w.log.logger()}) }, []string{"f"}, []string{"e"}},
+		{func() { w.server.SetDeadLimits(time.Hour, 0) }, nil, []string{"f"}},
 	} {
-		w.server.SetDeadLimits(step.age, step.most)
+		before, _ := w.log.lines()
+		step.change()
 		check(t, w.server.Pass(t.Context()))
 		want := redistest.State{}
 		if step.left != nil {
 			want = redistest.State{Dead: queues{"t": step.left}, Letters: letters("t", step.left...)}
 		}
 		w.Expect(want)
+		info, _ := w.log.lines()
+		var dropped []string
+		for _, line := range info[len(before):] {
+			if strings.Contains(line, "too old or too many, Topic: t, ") {
+				dropped = append(dropped, idsOf(line)...)
+			}
+		}
+		if !slices.Equal(dropped, step.dropped) {
+			t.Errorf("the log says %q, want %q", dropped, step.dropped)
+		}
 	}
+	w.log.expectErrors(t)
 }

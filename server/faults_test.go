@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,20 +14,6 @@ import (
 )
 
 const outageLine = "Redis does not work for us: "
-
-// TestScriptFlush makes Redis forget its scripts between each read of due jobs and the moves.
-func TestScriptFlush(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const jobs = 5000
-	for _, topics := range []int{1, 1000} {
-		w.many(jobs, topics)
-		w.onLook(func(int) { w.Do("SCRIPT", "FLUSH") })
-		w.expectPass(jobs, 0)
-		w.expectManyMoved(jobs, topics)
-	}
-	w.log.expectErrors(t)
-}
 
 // TestScriptFlushAtAnyTime makes Redis forget its scripts as fast as it can, even within pipelines.
 func TestScriptFlushAtAnyTime(t *testing.T) {
@@ -50,24 +35,11 @@ func TestScriptFlushAtAnyTime(t *testing.T) {
 	w.expectManyMoved(jobs, topics)
 }
 
-// TestRedisKilled kills Redis three times while jobs are pushed and moved, once between a read of due jobs and the
-// moves. Each job whose push succeeded enters its queue once, and each job whose push failed at most once.
-func TestRedisKilled(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "--appendonly", "yes", "--appendfsync", "always")
-	killNow, killed := atomic.Bool{}, make(chan struct{})
-	w.onLook(func(int) {
-		if killNow.CompareAndSwap(true, false) {
-			w.Kill()
-			killed <- struct{}{}
-		}
-	})
-	stop := w.run()
-
+// produce pushes jobs until stop. pushed has their IDs, with true if a job is certain to be stored; stored receives for each of these.
+func (w *world) produce() (pushed map[string]bool, stored chan struct{}, stop func()) {
 	var mu sync.Mutex
-	pushed := map[string]bool{} // true if it is certain to be stored
-	stored := make(chan struct{}, 100000)
-	ctx, cancel := context.WithCancel(t.Context())
+	pushed, stored = map[string]bool{}, make(chan struct{}, 100000)
+	ctx, cancel := context.WithCancel(w.TB.Context())
 	var producers sync.WaitGroup
 	for p := range 4 {
 		s := store.New(w.pool(), prefix)
@@ -87,6 +59,24 @@ func TestRedisKilled(t *testing.T) {
 			}
 		})
 	}
+	return pushed, stored, func() { cancel(); producers.Wait() }
+}
+
+// TestRedisKilled kills Redis three times while jobs are pushed and moved, once between a read of due jobs and the
+// moves. Each job whose push succeeded enters its queue once, and each job whose push failed at most once.
+func TestRedisKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "--appendonly", "yes", "--appendfsync", "always")
+	killNow, killed := atomic.Bool{}, make(chan struct{})
+	w.onLook(func(int) {
+		if killNow.CompareAndSwap(true, false) {
+			w.Kill()
+			killed <- struct{}{}
+		}
+	})
+	stop := w.run()
+
+	pushed, stored, stopProducing := w.produce()
 	awaitStored := func(n int) {
 		t.Helper()
 		for range n {
@@ -105,8 +95,7 @@ func TestRedisKilled(t *testing.T) {
 		w.Restart()
 	}
 	awaitStored(100)
-	cancel()
-	producers.Wait()
+	stopProducing()
 	w.awaitEmptyPool()
 	stop()
 
@@ -186,54 +175,4 @@ func TestConnectionsKilledAtAnyTime(t *testing.T) {
 	}
 	w.awaitEmptyPool()
 	w.expectManyMoved(jobs, topics)
-}
-
-// TestReadOnlyReplica makes Redis a replica, as a failover does with the old master. That is an outage, which ends when
-// Redis is a master again.
-func TestReadOnlyReplica(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.push("a", "t", 1)
-	w.push("b", "u", 2)
-	w.Do("ZADD", prefix+"job_pool", 3, "orphan")
-	w.Do("REPLICAOF", "127.0.0.1", "1")
-	w.run()
-	w.log.awaitError(t, outageLine+"READONLY ")
-	w.Expect(redistest.State{Pool: []string{"a", "b", "orphan"}, Buckets: buckets{"a": "t body", "b": "u body"}})
-	w.Do("REPLICAOF", "NO", "ONE")
-	w.log.awaitInfo(t, "over after")
-	w.log.awaitMoved(t, 2)
-	w.awaitEmptyPool()
-	w.Expect(redistest.State{Ready: queues{"t": {"a"}, "u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
-	if _, errors := w.log.lines(); mention(errors, "Redis does not work") != 1 {
-		t.Errorf("logged %q", errors)
-	}
-}
-
-// TestMaxmemory fills Redis. Due jobs are moved. A push fails with Redis's reason and stores nothing.
-func TestMaxmemory(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const jobs, topics = 3000, 3
-	w.many(jobs, topics)
-	w.Do("ZADD", prefix+"job_pool", 0, "orphan")
-	w.Do("CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
-	s := store.New(w.pool(), prefix)
-	refused := func() {
-		t.Helper()
-		keys := w.Do("DBSIZE")
-		for _, delay := range []time.Duration{0, time.Hour} {
-			err := pushTo(t.Context(), s, store.Job{ID: "x", Topic: "topic0", Body: "b"}, store.Due{After: delay})
-			if err == nil || !strings.HasPrefix(err.Error(), "OOM ") {
-				t.Errorf("push: %v, want OOM …", err)
-			}
-		}
-		if n := w.Do("DBSIZE"); n != keys {
-			t.Errorf("a refused push made %v keys of %v", n, keys)
-		}
-	}
-	refused()
-	w.expectPass(jobs, 1)
-	w.expectManyMoved(jobs, topics)
-	refused()
 }

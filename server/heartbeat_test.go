@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -210,27 +209,6 @@ func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 		w.server.signOff(t.Context())
 	}()
 	redistest.Receive(t, signedOff)
-}
-
-// The documented ACL lines for the daemon and for readers permit all commands of heartbeats.
-func TestHeartbeatPermissions(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.user(daemonRights)
-	stop := w.run()
-	w.awaitServer(t, "server", anything)
-	w.push("a", "t", 1)
-	w.log.awaitMoved(t, 1)
-	as := store.New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), prefix)
-	if _, err := as.Servers(t.Context()); err != nil {
-		t.Error(err)
-	}
-	stop()
-	if denied := w.Do("ACL", "LOG").([]any); len(denied) > 0 {
-		t.Errorf("Redis has refused %q", denied)
-	}
-	w.log.expectErrors(t)
-	w.Expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }
 
 // A server searches for stale entries once a minute, and when a new entry appears.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -60,108 +59,6 @@ func TestPassReadsUntilShort(t *testing.T) {
 		if looks != c.looks {
 			t.Errorf("%d jobs by %d: %d look-ups, want %d", c.jobs, minBatch, looks, c.looks)
 		}
-	}
-}
-
-// IDs and topics may have any bytes.
-func TestPassAnyBytes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	texts := []string{"", "plain", "a b", " ", "a,b", "a:b", ":", "a\nb", "a\r\nb", "{a}b", "[a]", "Größe 注文", "\x00\xff\xfe", "*", "%s%d", `"'\`, "ready_queue:", strings.Repeat("long", 1000)}
-	want := redistest.State{Ready: queues{}, Buckets: buckets{}}
-	for n, text := range texts {
-		w.push("id "+text, text, n)
-		w.push("other "+text, text, 100)
-		want.Ready[text] = []string{"id " + text, "other " + text}
-		want.Buckets["id "+text], want.Buckets["other "+text] = text+" body", text+" body"
-	}
-	w.expectPass(2*len(texts), 0)
-	w.Expect(want)
-}
-
-func TestPassScores(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	now := time.Now().Unix()
-	for id, score := range map[string]any{
-		"1 always": "-inf", "2 negative": -5, "3 zero": 0, "4 one": 1, "5 fraction": "1234567890.25", "6 fraction": "1234567890.251",
-		"7 integer": now - 1, "8 exponent": "1.2e+10", "9 far": now + 86400, "a never": "+inf",
-	} {
-		w.push(id, "t", score)
-	}
-	r := w.pass()
-	if r.Moved != 7 || r.Next.IsZero() {
-		t.Errorf("%+v", r)
-	}
-	w.expectPass(0, 0)
-	w.expectReady("t", "1 always", "2 negative", "3 zero", "4 one", "5 fraction", "6 fraction", "7 integer")
-	w.expectWaiting("9 far", "8 exponent", "a never")
-}
-
-// TestPassBetween changes jobs between a pass's read of due jobs and the moves.
-func TestPassBetween(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, c := range []struct {
-		name    string
-		orphan  bool // adds an orphan, which is due
-		between func()
-		moved   int
-		want    redistest.State
-	}{
-		{
-			name:    "postponed",
-			between: func() { w.Do("ZADD", prefix+"job_pool", "5000000000.5", "x") },
-			moved:   2,
-			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "t body", "b": "t body"}},
-		},
-		{
-			name: "moved by another server",
-			between: func() {
-				w.Do("ZREM", prefix+"job_pool", "a", "x")
-				w.Do("LPUSH", prefix+"ready_queue:t", "a", "x")
-			},
-			moved: 1,
-			want:  redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "t body", "b": "t body"}},
-		},
-		{
-			// The entry is in the old queue until a take finds it and passes it on.
-			name:    "pushed anew without a delay and with another topic by an original client",
-			between: func() { w.push("x", "u", 1) },
-			moved:   3,
-			want:    redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
-		},
-		{
-			name:    "orphan pushed anew",
-			orphan:  true,
-			between: func() { w.push("orphan", "t", "5000000000") },
-			moved:   3,
-			want:    redistest.State{Pool: []string{"orphan"}, Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"orphan": "t body", "a": "t body", "x": "t body", "b": "t body"}},
-		},
-		{
-			name:    "all gone",
-			between: func() { w.Do("FLUSHALL") },
-			want:    redistest.State{},
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w.TB = t
-			w.Do("FLUSHALL")
-			w.push("a", "t", 1)
-			w.push("x", "t", 2)
-			w.push("b", "t", 3)
-			if c.orphan {
-				w.Do("ZADD", prefix+"job_pool", 4, "orphan")
-			}
-			w.onLook(func(n int) {
-				if n == 1 {
-					c.between()
-				}
-			})
-			w.expectPass(c.moved, 0)
-			w.Expect(c.want)
-			w.log.expectErrors(t)
-		})
 	}
 }
 
@@ -269,34 +166,6 @@ func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
 	got := append(w.Queue("topic0"), w.Queue("u")...)
 	if !slices.Equal(got, want) {
 		t.Errorf("%d jobs are ready, want %d, or the order is wrong", len(got), len(want))
-	}
-}
-
-// The backlog gets half of each batch, no matter how many jobs fall due meanwhile.
-func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const jobs = 1000
-	w.many(jobs, 1)
-	w.mover().batch = batchSize{budget: 1, current: minBatch}
-	pushed, looks := 0, 0
-	w.onLook(func(n int) {
-		looks = n
-		if left := len(w.Queue("topic0")); left < jobs && n <= 2*jobs/minBatch+2 {
-			for range 2 * minBatch {
-				pushed++
-				w.push(fmt.Sprint("fresh", pushed), "u", redisTime(w))
-			}
-		}
-		if done := len(w.Queue("topic0")); n > 1 && done < min(jobs, (n-1)*minBatch/2) {
-			t.Errorf("at look-up %d: %d of the backlog are ready", n, done)
-		}
-	})
-	if r := w.pass(); r.Moved != jobs+pushed {
-		t.Errorf("moved %d jobs, want %d", r.Moved, jobs+pushed)
-	}
-	if looks <= jobs/minBatch || pushed <= jobs {
-		t.Errorf("%d look-ups, %d fresh jobs: the test says nothing", looks, pushed)
 	}
 }
 

@@ -79,83 +79,92 @@ type planting struct {
 
 const future = "99999999999"
 
+func (f *fixture) known(now time.Time, topic string) {
+	f.put("ZADD", "topics", fmt.Sprint(now.Unix()), topic)
+}
+
+func (f *fixture) ready(now time.Time, id, topic string) {
+	f.job(id, topic)
+	f.put("LPUSH", "ready_queue:"+topic, id)
+	f.known(now, topic)
+}
+
+func nameOf(what string, i int) string { return fmt.Sprint(what, i) }
+
 func plantings(now time.Time) []planting {
-	ms := func(d time.Duration) string { return fmt.Sprint(now.Add(d).UnixMilli()) }
-	known := func(f *fixture, topic string) { f.put("ZADD", "topics", fmt.Sprint(now.Unix()), topic) }
-	ready := func(f *fixture, id, topic string) {
-		f.job(id, topic)
-		f.put("LPUSH", "ready_queue:"+topic, id)
-		known(f, topic)
-	}
-	name := func(what string, i int) string { return fmt.Sprint(what, i) }
-	return []planting{
+	return append(plantingsOfSchedules(now), []planting{
 		{"lost_job", nil,
-			func(f *fixture, i int) { f.job(name("lost", i), "lt") },
-			func(f *fixture, i int) { ready(f, name("lost", i), "lt") }},
+			func(f *fixture, i int) { f.job(nameOf("lost", i), "lt") },
+			func(f *fixture, i int) { f.ready(now, nameOf("lost", i), "lt") }},
 		{"incomplete", nil,
-			func(f *fixture, i int) { f.put("HSET", name("job_bucket:half", i), "body", "b") },
-			func(f *fixture, i int) { f.Do("HSET", name("fsck:delayer:job_bucket:half", i), "body", "b") }},
+			func(f *fixture, i int) { f.put("HSET", nameOf("job_bucket:half", i), "body", "b") },
+			func(f *fixture, i int) { f.Do("HSET", nameOf("fsck:delayer:job_bucket:half", i), "body", "b") }},
 		{"reserved_count", nil,
-			func(f *fixture, i int) { f.put("HSET", "reserved", name("rc", i), 5) }, nil},
+			func(f *fixture, i int) { f.put("HSET", "reserved", nameOf("rc", i), 5) }, nil},
 		{"dead_letter_unlisted", nil,
 			func(f *fixture, i int) {
-				f.put("HSET", name("dead_letter:dl", i), "topic", "dl", "body", "b", "died", 1000+i)
-				known(f, "dl")
+				f.put("HSET", nameOf("dead_letter:dl", i), "topic", "dl", "body", "b", "died", 1000+i)
+				f.known(now, "dl")
 			},
 			func(f *fixture, i int) {
-				f.put("HSET", name("dead_letter:dl", i), "topic", "dl", "body", "b", "died", 1000+i)
-				f.put("ZADD", "dead_letters:dl", 1000+i, name("dl", i))
+				f.put("HSET", nameOf("dead_letter:dl", i), "topic", "dl", "body", "b", "died", 1000+i)
+				f.put("ZADD", "dead_letters:dl", 1000+i, nameOf("dl", i))
 				f.put("ZADD", "dead_topics", 1000, "dl")
 			}},
 		{"dead_entry_without_letter",
 			func(f *fixture, i int) {
-				f.put("HSET", name("dead_letter:de", i), "topic", "de", "body", "b", "died", 1000+i)
-				f.put("ZADD", "dead_letters:de", 1000+i, name("de", i))
+				f.put("HSET", nameOf("dead_letter:de", i), "topic", "de", "body", "b", "died", 1000+i)
+				f.put("ZADD", "dead_letters:de", 1000+i, nameOf("de", i))
 				f.put("ZADD", "dead_topics", 1, "de")
 			},
-			func(f *fixture, i int) { f.put("ZADD", "dead_letters:de", 1000+i, name("none", i)) }, nil},
+			func(f *fixture, i int) { f.put("ZADD", "dead_letters:de", 1000+i, nameOf("none", i)) }, nil},
 		{"unknown_topic",
 			func(f *fixture, i int) {
-				f.job(name("un", i), name("ut", i))
-				f.put("LPUSH", name("ready_queue:ut", i), name("un", i))
+				f.job(nameOf("un", i), nameOf("ut", i))
+				f.put("LPUSH", nameOf("ready_queue:ut", i), nameOf("un", i))
 			},
 			func(f *fixture, i int) {}, nil},
 		{"parked_without_pause",
-			func(f *fixture, i int) { known(f, name("pt", i)) },
+			func(f *fixture, i int) { f.known(now, nameOf("pt", i)) },
 			func(f *fixture, i int) {
-				f.job(name("parked", i), name("pt", i))
-				f.put("LPUSH", name("paused_queue:pt", i), name("parked", i))
+				f.job(nameOf("parked", i), nameOf("pt", i))
+				f.put("LPUSH", nameOf("paused_queue:pt", i), nameOf("parked", i))
 			},
-			func(f *fixture, i int) { ready(f, name("parked", i), name("pt", i)) }},
-		{"schedule_unlisted",
-			func(f *fixture, i int) {
-				f.put("HSET", fmt.Sprintf("job_bucket:{su%d}@schedule", i), "topic", "delayer:schedules", "body", "b", "revision", 1, "next", ms(time.Hour))
-				f.put("ZADD", "job_pool", future, fmt.Sprintf("{su%d}@schedule", i))
-			},
-			func(f *fixture, i int) {},
-			func(f *fixture, i int) { f.put("ZADD", "schedules", 0, name("su", i)) }},
-		{"schedule_without_entry",
-			func(f *fixture, i int) {
-				f.put("HSET", fmt.Sprintf("job_bucket:{se%d}@schedule", i), "topic", "delayer:schedules", "body", "b", "revision", 1, "next", "99999999999000")
-				f.put("ZADD", "schedules", 0, name("se", i))
-			},
-			func(f *fixture, i int) {},
-			func(f *fixture, i int) { f.put("ZADD", "job_pool", future, fmt.Sprintf("{se%d}@schedule", i)) }},
-		{"schedule_without_job", nil,
-			func(f *fixture, i int) { f.put("ZADD", "schedules", 0, name("sj", i)) }, nil},
+			func(f *fixture, i int) { f.ready(now, nameOf("parked", i), nameOf("pt", i)) }},
 		{"group_without_job", nil,
 			func(f *fixture, i int) {
-				f.put("HSET", fmt.Sprintf("group:{g:%d}", i), "id", name("gone", i))
+				f.put("HSET", fmt.Sprintf("group:{g:%d}", i), "id", nameOf("gone", i))
 				f.put("EXPIRE", fmt.Sprintf("group:{g:%d}", i), 3600)
 			}, nil},
 		{"unreferenced", nil,
 			func(f *fixture, i int) {
-				f.put("HSET", name("once_content:o", i), "of", "1 x")
-				f.put("EXPIRE", name("once_content:o", i), 3600)
+				f.put("HSET", nameOf("once_content:o", i), "of", "1 x")
+				f.put("EXPIRE", nameOf("once_content:o", i), 3600)
 			}, nil},
 		{"wrong_type", nil,
-			func(f *fixture, i int) { f.put("SET", name("dead_letters:wt", i), "text") },
-			func(f *fixture, i int) { f.Do("SET", name("fsck:delayer:dead_letters:wt", i), "text") }},
+			func(f *fixture, i int) { f.put("SET", nameOf("dead_letters:wt", i), "text") },
+			func(f *fixture, i int) { f.Do("SET", nameOf("fsck:delayer:dead_letters:wt", i), "text") }},
+	}...)
+}
+
+func plantingsOfSchedules(now time.Time) []planting {
+	return []planting{
+		{"schedule_unlisted",
+			func(f *fixture, i int) {
+				f.put("HSET", fmt.Sprintf("job_bucket:{su%d}@schedule", i), "topic", "delayer:schedules", "body", "b", "revision", 1, "next", fmt.Sprint(now.Add(time.Hour).UnixMilli()))
+				f.put("ZADD", "job_pool", future, fmt.Sprintf("{su%d}@schedule", i))
+			},
+			func(f *fixture, i int) {},
+			func(f *fixture, i int) { f.put("ZADD", "schedules", 0, nameOf("su", i)) }},
+		{"schedule_without_entry",
+			func(f *fixture, i int) {
+				f.put("HSET", fmt.Sprintf("job_bucket:{se%d}@schedule", i), "topic", "delayer:schedules", "body", "b", "revision", 1, "next", "99999999999000")
+				f.put("ZADD", "schedules", 0, nameOf("se", i))
+			},
+			func(f *fixture, i int) {},
+			func(f *fixture, i int) { f.put("ZADD", "job_pool", future, fmt.Sprintf("{se%d}@schedule", i)) }},
+		{"schedule_without_job", nil,
+			func(f *fixture, i int) { f.put("ZADD", "schedules", 0, nameOf("sj", i)) }, nil},
 	}
 }
 
@@ -231,6 +240,33 @@ func (f *fixture) compare(want redistest.State) {
 	}
 }
 
+// popAsOld pops like the original until all are pushed and the queue is empty.
+func (f *fixture) popAsOld(pushed context.Context, count func(id string, n int)) {
+	conn := f.pool.Get()
+	defer conn.Close()
+	for {
+		id, err := redis.String(conn.Do("RPOP", "delayer:ready_queue:old"))
+		if errors.Is(err, redis.ErrNil) {
+			if pushed.Err() != nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		redistest.Check(f.t, err)
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		job, err := redis.StringMap(conn.Do("HGETALL", "delayer:job_bucket:"+id))
+		redistest.Check(f.t, err)
+		if job["topic"] == "" {
+			f.t.Errorf("%s has no bucket", id)
+		}
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		_, err = conn.Do("DEL", "delayer:job_bucket:"+id)
+		redistest.Check(f.t, err)
+		count(id, 1)
+	}
+}
+
 // load pushes and takes jobs until stop, which returns how often each was delivered.
 func (f *fixture) load() (stop func() map[string]int) {
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -255,32 +291,8 @@ func (f *fixture) load() (stop func() map[string]int) {
 		})
 	}
 	pushed, end := context.WithCancel(f.ctx)
-	for range 8 { // pops like the original
-		consumers.Go(func() {
-			conn := f.pool.Get()
-			defer conn.Close()
-			for {
-				id, err := redis.String(conn.Do("RPOP", "delayer:ready_queue:old"))
-				if errors.Is(err, redis.ErrNil) {
-					if pushed.Err() != nil {
-						return
-					}
-					time.Sleep(time.Millisecond)
-					continue
-				}
-				redistest.Check(f.t, err)
-				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-				job, err := redis.StringMap(conn.Do("HGETALL", "delayer:job_bucket:"+id))
-				redistest.Check(f.t, err)
-				if job["topic"] == "" {
-					f.t.Errorf("%s has no bucket", id)
-				}
-				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-				_, err = conn.Do("DEL", "delayer:job_bucket:"+id)
-				redistest.Check(f.t, err)
-				count(id, 1)
-			}
-		})
+	for range 8 {
+		consumers.Go(func() { f.popAsOld(pushed, count) })
 	}
 	for k := range 4 {
 		consumers.Go(func() {

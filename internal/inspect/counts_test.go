@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 func (f *fixture) counts() Counts {
@@ -81,147 +79,6 @@ func TestCountsOfPartitions(t *testing.T) {
 	if c.Pool != 15 || c.Waiting != 3 || !slices.Equal(c.Topics, want) {
 		t.Errorf("pool %d, waiting %d, topics %+v; want 15, 3, %+v", c.Pool, c.Waiting, c.Topics, want)
 	}
-}
-
-// The overdue time of a job follows from its time to live.
-func TestOverdue(t *testing.T) {
-	const week = client.DefaultReadyMaxLifetime
-	for _, c := range []struct {
-		name string
-		seed func(f *fixture)
-		want time.Duration
-		// least is the lower bound where the value is Unknown.
-		least time.Duration
-	}{
-		{"nothing", func(f *fixture) {}, 0, 0},
-		{"ready for an hour", func(f *fixture) { f.ready("a", week-time.Hour) }, time.Hour, 0},
-		{"the lifetime that the job has", func(f *fixture) {
-			f.ready("a", time.Minute)
-			f.Do("HSET", "delayer:job_bucket:a", "options", fmt.Sprint("0 0 ", time.Hour.Milliseconds()))
-		}, 59 * time.Minute, 0},
-		{"kept for ever", func(f *fixture) { f.ready("a", 0) }, Unknown, 0},
-		{"as many ghosts as are passed over", func(f *fixture) { f.ghosts(49); f.ready("a", week-time.Hour) }, time.Hour, 0},
-		{"more ghosts than are passed over", func(f *fixture) { f.ghosts(50); f.ready("a", week-time.Hour) }, Unknown, time.Hour},
-		{"some behind many ghosts", func(f *fixture) {
-			f.ghosts(300)
-			for i := range 300 {
-				f.ready(fmt.Sprint(i), week-time.Hour+time.Duration(i)*time.Second)
-			}
-		}, Unknown, time.Hour - 300*time.Second},
-		{"nothing but many ghosts", func(f *fixture) { f.ghosts(3000) }, Unknown, 0},
-		{"a job that waits", func(f *fixture) {
-			f.ready("a", week-time.Hour)
-			f.Do("ZADD", "delayer:job_pool", "99999999999", "a")
-		}, 0, 0},
-		{"a job of another topic", func(f *fixture) {
-			f.ready("a", week-time.Hour)
-			f.Do("HSET", "delayer:job_bucket:a", "topic", "u")
-		}, 0, 0},
-		{"delivered before, long ago", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", 2*time.Hour) }, time.Hour, 0},
-		{"delivered before, just now", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", time.Minute) }, time.Minute, 0},
-		{"the queue is a text", func(f *fixture) { f.text("ready_queue:t") }, Unknown, Unknown},
-		{"the bucket is a text", func(f *fixture) { f.ready("a", week); f.Do("SET", "delayer:job_bucket:a", "text") }, 0, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, f *fixture) {
-				f.Do("ZADD", "delayer:topics", 0, "t")
-				c.seed(f)
-				got := f.counts().of("t")
-				if c.want <= 0 && got.Overdue != c.want || got.Overdue < c.want || got.Overdue > c.want+10*time.Second {
-					t.Errorf("overdue %v, want %v", got.Overdue, c.want)
-				}
-				if c.want != Unknown {
-					if got.AtLeast != got.Overdue {
-						t.Errorf("overdue %v, but at least %v", got.Overdue, got.AtLeast)
-					}
-				} else if c.least <= 0 && got.AtLeast != c.least || got.AtLeast < c.least || got.AtLeast > time.Hour+10*time.Second {
-					t.Errorf("overdue at least %v, want %v", got.AtLeast, c.least)
-				}
-			})
-		})
-	}
-}
-
-// ready puts a job with the given time to live into the queue of topic t.
-func (f *fixture) ready(id string, ttl time.Duration) {
-	f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
-	if ttl > 0 {
-		f.Do("PEXPIRE", "delayer:job_bucket:"+id, ttl.Milliseconds())
-	}
-	f.Do("LPUSH", "delayer:ready_queue:t", id)
-}
-
-func (f *fixture) ghosts(n int) {
-	for i := range n {
-		f.Do("LPUSH", "delayer:ready_queue:t", fmt.Sprint("ghost", i))
-	}
-}
-
-// leased changes the job's delivery time to that long ago.
-func (f *fixture) leased(id string, ago time.Duration) {
-	f.Do("HSET", "delayer:job_bucket:"+id, "lease", fmt.Sprintf("2 %d 0", time.Now().Add(-ago).UnixMicro()))
-}
-
-// A few ghosts are skipped one by one, many in steps, so that a read stays cheap.
-func TestOverdueBehindGhostsOfManyTopics(t *testing.T) {
-	onEach(t, func(t *testing.T, f *fixture) {
-		var topics []string
-		for i := range 10 {
-			topic := fmt.Sprint(i)
-			topics = append(topics, topic)
-			f.Do("EVAL", `for i = 1, 49 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end redis.call('LPUSH', KEYS[1], 'job' .. ARGV[1])`, 1, "delayer:ready_queue:"+topic, i)
-			f.Do("HSET", fmt.Sprint("delayer:job_bucket:job", i), "topic", topic)
-			f.Do("PEXPIRE", fmt.Sprint("delayer:job_bucket:job", i), (client.DefaultReadyMaxLifetime - time.Hour).Milliseconds())
-		}
-		c, err := f.CountsOf(f.ctx, topics...)
-		f.check(err)
-		for i, topic := range c.Topics { // 200 are skipped: four times 49, and 4
-			known := topic.Overdue >= time.Hour
-			if known != (i < 4) || topic.AtLeast < time.Hour || topic.AtLeast > time.Hour+10*time.Second {
-				t.Errorf("%s: overdue %v, at least %v", topic.Topic, topic.Overdue, topic.AtLeast)
-			}
-		}
-	})
-}
-
-func TestOverdueCostsLittle(t *testing.T) {
-	f, _ := onRedis(t)
-	var topics []string
-	for i := range 100 {
-		topics = append(topics, fmt.Sprint(i))
-		f.Do("EVAL", `for i = 1, 3000 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end`, 1, "delayer:ready_queue:"+topics[i])
-	}
-	f.Do("CONFIG", "RESETSTAT")
-	_, err := f.CountsOf(f.ctx, topics...)
-	f.check(err)
-	if looks := f.Calls("lindex"); looks < 200 || looks > 200+100*8 {
-		t.Errorf("%d looks at entries", looks)
-	}
-}
-
-func TestOverdueInPool(t *testing.T) {
-	onEach(t, func(t *testing.T, f *fixture) {
-		f.push("t", "a", time.Hour)
-		if got := f.counts().Overdue; got != 0 {
-			t.Errorf("with a job that waits: %v", got)
-		}
-		f.Do("ZADD", "delayer:job_pool", score(time.Now().Add(-time.Hour)), "b")
-		if got := f.counts().Overdue; got < time.Hour || got > time.Hour+time.Minute {
-			t.Errorf("with a job that was due an hour ago: %v", got)
-		}
-		if f.Mini {
-			return // its Lua cannot read these numbers
-		}
-		f.Do("ZADD", "delayer:job_pool", "-1e300", "c")
-		if got, century := f.counts().Overdue, 100*365*24*time.Hour; got != century {
-			t.Errorf("with a job that was due before all times: %v", got)
-		}
-		f.Do("DEL", "delayer:job_pool")
-		f.Do("ZADD", "delayer:job_pool", "inf", "never")
-		if got := f.counts().Overdue; got != 0 {
-			t.Errorf("with a job that is never due: %v", got)
-		}
-	})
 }
 
 // Without permission for a command, only the numbers that need it are missing.
@@ -442,85 +299,5 @@ func TestCountsOfTooManyTopics(t *testing.T) {
 	}
 	if shown, err := f.Topics(f.ctx, TopicQuery{Contains: "la"}); err != nil || len(shown.Topics) != 1 || shown.Topics[0].Ready != 2 {
 		t.Errorf("%+v, %v", shown.Topics, err)
-	}
-}
-
-func (f *fixture) info() Info {
-	f.TB.Helper()
-	all, err := f.Info(f.ctx)
-	f.check(err)
-	if len(all) != 1 || all[0].Node != "" {
-		f.TB.Errorf("%+v, want that of one Redis", all)
-	}
-	return all[0]
-}
-
-func TestInfo(t *testing.T) {
-	t.Parallel()
-	f := newFixture(redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes").Fixture)
-	info := f.info()
-	if !strings.Contains(info.Version, ".") || info.Role != "master" || info.Clients < 1 || info.UsedMemory <= 0 || info.MaxMemory != 100<<20 ||
-		info.Policy != "allkeys-lru" || info.AOF != "ok" || info.Snapshot != "ok" || info.Unsaved != 0 || info.Uptime < 0 || info.Uptime > time.Hour ||
-		time.Since(info.SnapshotAt) > time.Hour || info.Missing != "" {
-		t.Errorf("%+v", info)
-	}
-	f.Do("CONFIG", "SET", "appendonly", "no")
-	if info := f.info(); info.AOF != "off" {
-		t.Errorf("without an append-only file: %+v", info)
-	}
-	f.Do("ACL", "SETUSER", "default", "-info")
-	if info := f.info(); !strings.Contains(info.Missing, "NOPERM") || info.Version != "" || info.UsedMemory != Unknown || info.Uptime != Unknown || !info.SnapshotAt.IsZero() {
-		t.Errorf("without INFO: %+v", info)
-	}
-}
-
-// Each node of a cluster is queried, and the result lists its partitions.
-func TestInfoOfCluster(t *testing.T) {
-	redistest.Long(t)
-	t.Parallel()
-	c := redistest.StartCluster(t)
-	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: c.Addrs()}))
-	t.Cleanup(func() { pool.Close() })
-	o := New(pool, "", fleet.Layout{Partitions: 16})
-	partitions, err := o.Partitions(t.Context())
-	redistest.Check(t, err)
-	on := map[string]bool{}
-	for _, p := range partitions {
-		on[p.Node] = true
-	}
-	all, err := o.Info(t.Context())
-	redistest.Check(t, err)
-	for _, info := range all {
-		if !on[info.Node] || !strings.Contains(c.Addrs(), info.Node) || info.Role != "master" {
-			t.Errorf("%+v, with partitions on %v", info, on)
-		}
-	}
-	if len(all) != 3 || len(on) != 3 {
-		t.Errorf("%d nodes, and partitions on %v", len(all), on)
-	}
-}
-
-func TestInfoOfDev(t *testing.T) {
-	onEach(t, func(t *testing.T, f *fixture) {
-		if info := f.info(); f.Mini && (info.Clients < 1 || info.Version != "" || info.AOF != "" || info.Snapshot != "" || info.MaxMemory != Unknown || info.Missing != "") {
-			t.Errorf("%+v", info)
-		}
-	})
-}
-
-// If Redis is down, every call returns an error.
-func TestRedisAway(t *testing.T) {
-	t.Parallel()
-	f, server := onRedis(t)
-	server.Kill()
-	for name, call := range map[string]func() error{
-		"read INFO":  func() error { _, err := f.Info(f.ctx); return err },
-		"count jobs": func() error { _, err := f.Counts(f.ctx); return err },
-		"list jobs":  func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
-		"purge":      func() error { _, err := f.Purge(f.ctx, "t", math.MaxInt); return err },
-	} {
-		if err := call(); err == nil || !strings.HasPrefix(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

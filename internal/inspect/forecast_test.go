@@ -3,7 +3,6 @@ package inspect
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -115,22 +114,6 @@ func (f *fixture) leases(n int, ends, step time.Duration) {
 		f.Do("ZADD", "delayer:job_pool", fmt.Sprintf("%s%03d", score(end), 1+i%999), fmt.Sprint("l", i))
 	}
 	f.Do("HINCRBY", "delayer:reserved", "t", n)
-}
-
-func TestForecastOfBrokenPool(t *testing.T) {
-	onEach(t, func(t *testing.T, f *fixture) {
-		f.text("job_pool")
-		for name, call := range map[string]func() error{
-			"count jobs that fall due": func() error { _, err := f.Forecast(f.ctx, []time.Duration{time.Hour}); return err },
-			"sample waiting jobs":      func() error { _, err := f.Shares(f.ctx, 10); return err },
-			"count jobs":               func() error { _, err := f.Counts(f.ctx); return err },
-			"list jobs":                func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
-		} {
-			if err := call(); err == nil || !strings.HasPrefix(err.Error(), name+": ") || !strings.Contains(err.Error(), "WRONGTYPE") {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	})
 }
 
 func (f *fixture) shares(sample int) Shares {

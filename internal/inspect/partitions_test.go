@@ -80,24 +80,30 @@ func TestBrowsePartitions(t *testing.T) {
 			t.Errorf("%d dead letters by %d begin with %q, want %q", len(got), limit, got[:5], want[:5])
 		}
 	}
+	f.expectDeadOfPartitions(list[299].ID)
+}
+
+// expectDeadOfPartitions checks the numbers of 300 dead letters and 300 waiting jobs in five partitions.
+func (f *fixture) expectDeadOfPartitions(newest string) {
+	f.TB.Helper()
 	groups, err := f.DeadGroups(f.ctx, "dead", 1000)
-	if err != nil || groups.Looked != 300 || groups.Groups[0].Example != list[299].ID {
-		t.Errorf("groups: %+v, %v", groups, err)
+	if err != nil || groups.Looked != 300 || groups.Groups[0].Example != newest {
+		f.TB.Errorf("groups: %+v, %v", groups, err)
 	}
 	if n, err := f.CountDead(f.ctx, DeadFilter{Topic: "dead", Reason: "why d1"}); n != 100 || err != nil {
-		t.Errorf("%d dead letters, %v", n, err)
+		f.TB.Errorf("%d dead letters, %v", n, err)
 	}
 
 	var sum PartitionCounts
 	partitions, err := f.Inspector.Partitions(f.ctx)
 	for i, p := range partitions {
 		if p.Number != i || p.Mover.ID != "" || p.Waiting == 0 || p.Dead == 0 {
-			t.Errorf("partition %d: %+v", i, p)
+			f.TB.Errorf("partition %d: %+v", i, p)
 		}
 		sum.Waiting, sum.Dead, sum.Reserved = sum.Waiting+p.Waiting, sum.Dead+p.Dead, sum.Reserved+p.Reserved
 	}
 	if want := (PartitionCounts{Waiting: 300, Dead: 300}); err != nil || len(partitions) != 5 || sum != want {
-		t.Errorf("%d partitions have %+v, %v, want %+v", len(partitions), sum, err, want)
+		f.TB.Errorf("%d partitions have %+v, %v, want %+v", len(partitions), sum, err, want)
 	}
 }
 

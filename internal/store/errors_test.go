@@ -23,8 +23,6 @@ func TestErrorKinds(t *testing.T) {
 	}{
 		{io.EOF, temporary},
 		{ErrNotFound, 0},
-		{ErrExists, 0},
-		{ErrReused, 0},
 		{errors.New("dial tcp 127.0.0.1:6379: connect: connection refused"), temporary},
 		{redis.Error("NOPERM this user has no permissions to run the 'evalsha' command"), refused},
 		{redis.Error("ERR The user executing the script can't run this command or subcommand script: f, on @user_script:3."), refused},

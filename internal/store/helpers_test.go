@@ -100,6 +100,11 @@ func (s *Store) resumeAll(ctx context.Context, topic string) (wasPaused bool, er
 // user returns the backend as the user u.
 func (b *backend) user() *backend { return newBackend(b.Fixture, b.UserPool()) }
 
+// aJob returns a push of a job.
+func aJob(id, topic string, after time.Duration) Delayed {
+	return Delayed{Job{ID: id, Topic: topic, Body: "b"}, Due{After: after}, Terms{Lifetime: kept, Policy: Replace}, nil}
+}
+
 // push stores one job.
 func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Duration, policy Policy) error {
 	return errorOf(b.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}, nil}}).Do(ctx))

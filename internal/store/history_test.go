@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -192,5 +193,68 @@ func TestAckedOf(t *testing.T) {
 	f.Do("SADD", p[2].Keys().Acked(), "x")
 	if got, err := AckedOf(t.Context(), p); err != nil || !reflect.DeepEqual(got, []int64{7, 0, -1}) {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// Each Ack counts the jobs it completes. If it can't count, it completes them all the same.
+func TestAcked(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		acked := func(want int64) {
+			t.Helper()
+			if n, err := b.Acked(t.Context()); n != want || err != nil {
+				t.Errorf("acked %d, %v, want %d", n, err, want)
+			}
+		}
+		ack := func(topics ...string) (errs []error) {
+			t.Helper()
+			var held []LeaseRef
+			for _, topic := range topics {
+				h, _ := b.hold(t, topic, time.Minute)
+				h.Topic = topic
+				held = append(held, h)
+			}
+			held = append(held, LeaseRef{"t", "gone", 1})
+			errs = made(t, b.Ack(held))
+			for n := range topics {
+				if errs[n] != nil {
+					t.Errorf("ack of %s: %v", topics[n], errs[n])
+				}
+			}
+			return errs
+		}
+		b.seed(t, ready("a", "t"), ready("b", "u"), ready("c", "v"), ready("d", "w"), ready("e", "x"))
+		acked(0)
+		ack()
+		acked(0)
+		ack("t")
+		acked(1)
+		ack("u", "v")
+		acked(3)
+		b.do(t, "SET", "delayer:acked", "no number")
+		ack("w")
+		b.do(t, "DEL", "delayer:acked")
+		b.do(t, "RPUSH", "delayer:acked", "no string")
+		ack("x")
+		b.expect(t, redistest.State{Other: map[string]string{"delayer:acked": "list"}})
+	})
+}
+
+// A user who may not count can still acknowledge.
+func TestAckedWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, user := onRedisAs(t)
+	for _, rights := range [][]any{{"-incrby"}, {"resetkeys", "~delayer:job_*", "~delayer:reserved"}} {
+		b.do(t, "ACL", "SETUSER", "u", "allkeys", "+@all")
+		b.seed(t, ready("a", "t"))
+		held, _ := b.hold(t, "t", time.Minute)
+		held.Topic = "t"
+		b.do(t, "ACL", append([]any{"SETUSER", "u"}, rights...)...)
+		if err := user.settleAs(t, "ack", held); err != nil {
+			t.Errorf("with %q: %v", rights, err)
+		}
+		b.expect(t, redistest.State{})
+		if _, err := redis.Int(b.Conn().Do("GET", "delayer:acked")); err != redis.ErrNil {
+			t.Errorf("with %q it was counted: %v", rights, err)
+		}
 	}
 }

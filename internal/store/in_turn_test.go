@@ -14,7 +14,7 @@ func movingPartition(t *testing.T) (*redistest.Cluster, []*Store, *redistest.Mov
 	c := redistest.StartCluster(t)
 	p := inCluster(t, c)
 	for _, s := range p {
-		check(t, errorOf(s.Push([]Delayed{aJob("before")}).Do(t.Context())))
+		check(t, errorOf(s.Push([]Delayed{aJob("before", "t", time.Hour)}).Do(t.Context())))
 	}
 	key := p[3].Keys().JobPool()
 	slot := c.Slot(key)
@@ -37,7 +37,7 @@ func TestInTurnWhileASlotMoves(t *testing.T) {
 		}
 	}
 	var order []int
-	InTurn(ctx, stores, 4, func(i int) *Call[[]error] { return stores[i].Push([]Delayed{aJob(fmt.Sprint(i))}) }, func(i int, errs []error, err error) bool {
+	InTurn(ctx, stores, 4, func(i int) *Call[[]error] { return stores[i].Push([]Delayed{aJob(fmt.Sprint(i), "t", time.Hour)}) }, func(i int, errs []error, err error) bool {
 		if err != nil || errs[0] != nil {
 			t.Errorf("call %d: %v, %v", i, errs, err)
 		}
@@ -80,7 +80,7 @@ func TestInTurnEndsWhileASlotMoves(t *testing.T) {
 	ctx, moving := t.Context(), p[3]
 	var told []int
 	stores := []*Store{moving, p[0], moving, p[1]}
-	InTurn(ctx, stores, 1, func(i int) *Call[[]error] { return stores[i].Push([]Delayed{aJob(fmt.Sprint(i))}) }, func(i int, _ []error, _ error) bool {
+	InTurn(ctx, stores, 1, func(i int) *Call[[]error] { return stores[i].Push([]Delayed{aJob(fmt.Sprint(i), "t", time.Hour)}) }, func(i int, _ []error, _ error) bool {
 		told = append(told, i)
 		return i != 3
 	})
@@ -92,8 +92,4 @@ func TestInTurnEndsWhileASlotMoves(t *testing.T) {
 	if got := m.To.Strings("ZRANGE", key, 0, -1); !slices.Equal(got, []string{"before"}) {
 		t.Errorf("%s has %q", key, got)
 	}
-}
-
-func aJob(id string) Delayed {
-	return Delayed{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: time.Hour, Policy: Replace}}
 }

@@ -2,96 +2,11 @@ package store
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
-
-// told returns the messages on a channel during the call.
-func (b *backend) told(t *testing.T, channel string, call func()) (messages []string) {
-	t.Helper()
-	for _, line := range b.monitor(t, call) {
-		messages = append(messages, published(line, channel)...)
-	}
-	return messages
-}
-
-// The end of a lease is announced like any due time: if it comes next in the pool. The lease itself does not count as an earlier one.
-func TestEndsOfLeasesAreAnnounced(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	own := func(id string, ttr time.Duration) []command {
-		return append(ready(id, "t"), field(id, "options", fmt.Sprintf("0 %d 604800000", ttr.Milliseconds()))...)
-	}
-	reserve := func(lease time.Duration) func(LeaseRef) {
-		return func(LeaseRef) { b.reserve(t, 9, Reservation{Lease: lease}, "t") }
-	}
-	extend := func(lease time.Duration) func(LeaseRef) {
-		return func(held LeaseRef) {
-			made(t, b.Extend([]*Extension{{LeaseRef: held, Lease: lease}}))
-		}
-	}
-	retry := func(delay time.Duration) func(LeaseRef) {
-		return func(held LeaseRef) {
-			made(t, b.Retry([]Returned{{LeaseRef: held, Delay: delay}}))
-		}
-	}
-	for _, c := range []struct {
-		name string
-		seed [][]command
-		call func(LeaseRef)
-		want time.Duration // 0: no announcement
-	}{
-		{"the next", [][]command{ready("a", "t"), waits("w", "t", 50*second), waits("overdue", "t", -5*second)}, reserve(20 * time.Second), 20 * time.Second},
-		{"behind another", [][]command{ready("a", "t"), waits("w", "t", 10*second)}, reserve(20 * time.Second), 0},
-		{"at no time soon", [][]command{ready("a", "t")}, reserve(2 * time.Minute), 0},
-		{"the job's own", [][]command{own("a", 5*time.Second)}, reserve(0), 5 * time.Second},
-		{"the job's own, before the others'", [][]command{ready("a", "t"), own("b", 5*time.Second), ready("c", "t")}, reserve(0), 5 * time.Second},
-		{"the others', before the job's own", [][]command{own("a", 50*time.Second), ready("b", "t")}, reserve(0), 30 * time.Second},
-		{"of jobs that were delivered before", [][]command{ready("a", "t"), field("a", "lease", "1 5 0")}, reserve(20 * time.Second), 20 * time.Second},
-		{"shortened", nil, extend(5 * time.Second), 5 * time.Second},
-		{"extended", nil, extend(50 * time.Second), 50 * time.Second},
-		{"shortened, behind another", [][]command{waits("w", "t", 10*second)}, extend(20 * time.Second), 0},
-		{"a delayed retry", nil, retry(5 * time.Second), 5 * time.Second},
-		{"a delayed retry, behind another", [][]command{waits("w", "t", 10*second)}, retry(20 * time.Second), 0},
-	} {
-		b.seed(t, append(c.seed, ready("held", "h"))...)
-		held, _ := b.hold(t, "h", 90*time.Second)
-		got := b.told(t, "delayer:first_due", func() { c.call(held) })
-		want := map[bool]string{true: "[]", false: fmt.Sprintf("[%d]", c.want.Milliseconds())}[c.want == 0]
-		more := fmt.Sprintf("[%d]", c.want.Milliseconds()+1) // if the lease would end at a whole ms
-		if s := fmt.Sprint(got); s != want && (c.want == 0 || s != more) {
-			t.Errorf("%s: told %s, want %s", c.name, s, want)
-		}
-	}
-}
-
-// published returns the message to the channel in a line of MONITOR, if any.
-func published(line, channel string) []string {
-	if _, message, ok := strings.Cut(line, fmt.Sprintf(`"PUBLISH" %q `, channel)); ok {
-		return []string{strings.Trim(message, `"`)}
-	}
-	return nil
-}
-
-// A job returned without a delay wakes waiters.
-func TestReturnedJobsAreAnnounced(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	for _, r := range []Returned{{}, {Refund: true}} {
-		b.seed(t, ready("a", "t"), ready("b", "t"))
-		r.LeaseRef, _ = b.hold(t, "t", time.Minute)
-		b.do(t, "ZADD", b.keys.Waiters("t"), 1, "c")
-		got := b.told(t, "delayer:wake:c", func() {
-			made(t, b.Retry([]Returned{r}))
-		})
-		if fmt.Sprint(got) != "[2 t]" {
-			t.Errorf("%+v: told %q, want [2 t]", r, got)
-		}
-	}
-}
 
 // A job whose lease expires is kept until a pass over the pool finds it, however short its lifetime is. The lease neither uses up nor
 // extends the lifetime.

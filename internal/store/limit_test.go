@@ -40,91 +40,6 @@ func readyOf(n int) (seeds [][]command) {
 	return seeds
 }
 
-// A lease frees its slot and no other, however it ends.
-func TestSlotsOfEndedLeases(t *testing.T) {
-	one := func(call func(b *backend, h LeaseRef) *Call[[]error]) func(*testing.T, *backend, LeaseRef) {
-		return func(t *testing.T, b *backend, h LeaseRef) { check(t, made(t, call(b, h))[0]) }
-	}
-	for name, end := range map[string]func(t *testing.T, b *backend, h LeaseRef){
-		"ack":  one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Ack([]LeaseRef{h}) }),
-		"bury": one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Bury([]Burial{{LeaseRef: h, Reason: "why"}}) }),
-		"retry": one(func(b *backend, h LeaseRef) *Call[[]error] {
-			return b.Retry([]Returned{{LeaseRef: h, Delay: time.Hour}})
-		}),
-		"release":    one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Retry([]Returned{{LeaseRef: h, Refund: true}}) }),
-		"remove":     one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Remove(h.ID) }),
-		"reschedule": func(t *testing.T, b *backend, h LeaseRef) { check(t, b.Reschedule(t.Context(), h.ID, time.Hour)) },
-		"push": func(t *testing.T, b *backend, h LeaseRef) {
-			check(t, b.push(t.Context(), Job{ID: h.ID, Topic: "t", Body: "anew"}, Due{After: time.Hour}, time.Hour, Replace))
-		},
-		"its end, and a move": func(t *testing.T, b *backend, h LeaseRef) {
-			b.do(t, "ZADD", "delayer:job_pool", "1000000.123457", h.ID)
-			b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", h.ID)
-			b.moveDue(t)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, b *backend) {
-				b.seed(t, readyOf(5)...)
-				b.limitTo(t, Limit{Concurrency: 2})
-				held := b.expectReserved(t, 5, 2, Woken)
-				b.expectReserved(t, 1, 0, Woken)
-				end(t, b, held[0])
-				again := b.expectReserved(t, 5, 1, Woken)
-				slots := b.With(t).State().Slots["t"]
-				want := []string{held[1].ID, again[0].ID}
-				if slices.Sort(want); !slices.Equal(slots, want) {
-					t.Errorf("the slots are %q, want %q", slots, want)
-				}
-			})
-		})
-	}
-}
-
-// A job has a slot for exactly as long as its lease lasts, also if the lease was extended or ended unnoticed.
-func TestSlotsGoByTheirLeases(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, readyOf(5)...)
-		b.limitTo(t, Limit{Concurrency: 1})
-		held := b.expectReserved(t, 1, 1, 0)
-		b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", held[0].ID) // looks expired, but the lease was extended
-		b.expectReserved(t, 1, 0, Woken)
-		b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", held[0].ID)
-		b.do(t, "ZREM", "delayer:job_pool", held[0].ID) // removed by an old client
-		held = b.expectReserved(t, 1, 1, 0)
-		b.do(t, "ZADD", "delayer:job_pool", 2000000000, held[0].ID) // pushed again by an old client
-		held = b.expectReserved(t, 1, 1, 0)
-		b.do(t, "ZREM", "delayer:job_pool", held[0].ID)
-		b.expectReserved(t, 1, 1, 0)
-	})
-}
-
-// A shortened lease frees its slot when it ends.
-func TestSlotOfAShorterLease(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, readyOf(2)...)
-		b.limitTo(t, Limit{Concurrency: 1})
-		held := b.expectReserved(t, 1, 1, 0)
-		made(t, b.Extend([]*Extension{{LeaseRef: held[0], Lease: time.Millisecond}}))
-		redistest.Until(t, "the lease is over", func() bool { return len(b.reserve(t, 1, Reservation{}, "t").Jobs) == 1 })
-	})
-}
-
-// Slots become free even if the number of reserved jobs is too low, as old clients may leave it.
-func TestSlotsByANumberTooLow(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, readyOf(2)...)
-		b.limitTo(t, Limit{Concurrency: 1})
-		held := b.expectReserved(t, 1, 1, 0)
-		b.do(t, "HINCRBY", "delayer:reserved", "t", -5)
-		check(t, made(t, b.Ack(held))[0])
-		if slots := b.With(t).Strings("ZRANGE", "delayer:slots:t", 0, -1); len(slots) > 0 {
-			t.Errorf("%q still have slots", slots)
-		}
-		b.expectReserved(t, 1, 1, 0)
-	})
-}
-
 // Entries without a job do not count towards a limit.
 func TestLimitBehindStaleEntries(t *testing.T) {
 	for name, limit := range map[string]Limit{"concurrency": {Concurrency: 1}, "rate": {Rate: 1, Burst: 1}} {
@@ -183,60 +98,6 @@ func TestTooEarlyStandsNowhere(t *testing.T) {
 		if waits := b.With(t).Strings("ZRANGE", b.Keys().ThrottledWaiters("t"), 0, -1); len(waits) > 0 {
 			t.Errorf("held back are %q", waits)
 		}
-	})
-}
-
-// If slots run out, a reserve checks the first 200 that have not expired, and frees those whose jobs have no leases.
-func TestSlotsWithoutLeases(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, readyOf(310)...)
-		const most = 300
-		b.limitTo(t, Limit{Concurrency: most})
-		for i := range most {
-			b.do(t, "ZADD", "delayer:slots:t", 2000000000123457, fmt.Sprint("gone", i))
-		}
-		b.expectReserved(t, 250, 200, Woken)
-	})
-}
-
-// A slot with an expired lease is not reported as taken, even before its job is moved.
-func TestTakenSlotsAreTold(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, readyOf(3)...)
-		limit := Limit{Concurrency: 2}
-		b.limitTo(t, limit)
-		expect := func(taken, held int) {
-			t.Helper()
-			stats, err := b.Stats(t.Context(), []string{"t"}, false)
-			check(t, err)
-			if got := stats.Topics[0]; got.Limit != limit || got.Slots != taken || got.Throttled != held {
-				t.Errorf("%+v, want %d slots taken and %d jobs held back", got, taken, held)
-			}
-		}
-		expect(0, 0)
-		held := b.expectReserved(t, 3, 2, Woken)
-		expect(2, 1)
-		for _, key := range []string{"delayer:job_pool", "delayer:slots:t"} {
-			b.do(t, "ZADD", key, "1000000.123457", held[0].ID)
-		}
-		expect(1, 0)
-		if slots := b.With(t).State().Slots["t"]; len(slots) != 2 {
-			t.Errorf("the slots are %q: to look has changed them", slots)
-		}
-	})
-}
-
-// Jobs reserved before the limit was set do not count, and end like all others; those that stay reserved when it changes count.
-func TestLimitBesideWhatIsReserved(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, readyOf(7)...)
-		before := b.expectReserved(t, 2, 2, 0)
-		b.limitTo(t, Limit{Concurrency: 3})
-		b.expectReserved(t, 5, 3, Woken)
-		made(t, b.Ack(before))
-		b.expectReserved(t, 2, 0, Woken)
-		b.limitTo(t, Limit{Concurrency: 4})
-		b.expectReserved(t, 2, 1, Woken)
 	})
 }
 
@@ -404,105 +265,34 @@ func TestLimitIsInTheNumber(t *testing.T) {
 	})
 }
 
-// A user who may not write the numbers of reserved jobs still gets jobs, without a limit. Other users are limited, and topics without a
-// limit need no lookup.
-func TestLimitWithoutNumbers(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	b.seed(t, append(readyOf(4), ready("u", "u"))...)
-	b.limitTo(t, Limit{Concurrency: 1})
-	b.SetUser("~* &* +@all -hincrby")
-	user := b.user()
-	for _, topic := range []string{"t", "u"} {
-		if got := user.reserve(t, 1, Reservation{}, topic); len(got.Jobs) != 1 {
-			t.Errorf("of %s: %+v", topic, got)
-		}
-	}
-	if got := user.reserve(t, 2, Reservation{}, "t"); len(got.Jobs) != 2 {
-		t.Errorf("beyond the limit: %+v", got)
-	}
-	b.seed(t, readyOf(2)...)
-	b.do(t, "CONFIG", "RESETSTAT")
-	b.expectReserved(t, 1, 1, 0)
-	if n := b.With(t).Calls("hget", "hexists"); n > 0 {
-		t.Errorf("there is no limit, and %d times it was looked for", n)
+// A limited rate continues after Redis's clock was set back by an hour.
+func TestRateAfterClockWasPutBack(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(3)...)
+	b.limitTo(t, Limit{Rate: 10, Burst: 1})
+	b.hold(t, "t", time.Hour)
+	at := fmt.Sprintf("%.0f", (b.clock(t)+3600)*1e6) // the state left by a clock that was ahead
+	b.do(t, "HSET", "delayer:limits", "t", "-1 100000 1 "+at+" 0 0 10 1 ")
+	got := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
+	if len(got.Jobs) == 0 && got.Throttled[0] > time.Second {
+		t.Errorf("of a topic with 10 a second the next job is held back for %v", got.Throttled)
 	}
 }
 
-// A limit that can't be read is reported, changes nothing, and does not delay other topics.
-func TestBrokenLimit(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, ready("a", "t"), ready("b", "u"))
-		b.limitTo(t, Limit{Concurrency: 1})
-		b.do(t, "HSET", "delayer:limits", "t", "broken")
-		if _, err := b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(t.Context()); err == nil || Temporary(err) {
-			t.Errorf("with a limit that is none: %v", err)
+// A client that waits for a rate and leaves does not delay the others.
+func TestAppointmentsOfThoseWhoLeft(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(250)...)
+	b.limitTo(t, Limit{Rate: 100, Burst: 1})
+	b.reserve(t, 250, Reservation{}, "t")
+	var last time.Duration
+	for i := range 1000 {
+		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: fmt.Sprint(i)}}, Reservation{}))
+		if got.Throttled != nil {
+			last = max(last, got.Throttled[0])
 		}
-		if s := b.With(t).State(); s.Counts["t"] != "" || len(s.Ready["t"]) != 1 {
-			t.Errorf("there is %+v", s)
-		}
-		if got := b.reserve(t, 1, Reservation{}, "u"); len(got.Jobs) != 1 {
-			t.Errorf("of another topic: %+v", got)
-		}
-	})
-}
-
-// If an older server overwrote the number that marks a limit, the next sweep marks it again.
-func TestSweepKeepsLimits(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, readyOf(3)...)
-		b.limitTo(t, Limit{Concurrency: 1})
-		b.expectReserved(t, 1, 1, 0)
-		b.do(t, "HSET", "delayer:reserved", "t", 1)
-		_, err := b.Sweep(t.Context(), Position{})
-		check(t, err)
-		b.expectReserved(t, 1, 0, Woken)
-		b.do(t, "ZADD", "delayer:topics", 1000, "t")
-		b.do(t, "DEL", "delayer:job_pool", "delayer:ready_queue:t", "delayer:reserved")
-		check(t, errOf(b.Sweep(t.Context(), Position{})))
-		if known, err := b.IsKnown(t.Context(), "t"); !known || err != nil {
-			t.Errorf("a topic with a limit is forgotten: %v", err)
-		}
-	})
-}
-
-// A full Redis enforces limits: each reserved job has a slot, and no job goes beyond the limit.
-func TestLimitAtMaxmemory(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	b.seed(t, readyOf(5)...)
-	b.limitTo(t, Limit{Concurrency: 2, Rate: 1. / 3600, Burst: 3})
-	b.do(t, "CONFIG", "SET", "maxmemory", "1")
-	held := b.expectReserved(t, 5, 2, Woken)
-	b.expectReserved(t, 1, 0, Woken)
-	made(t, b.Ack(held))
-	if got := b.reserve(t, 5, Reservation{}, "t"); len(got.Jobs) != 1 || got.Throttled == nil || got.Throttled[0] < 59*time.Minute {
-		t.Errorf("%d jobs are reserved, held %v", len(got.Jobs), got.Throttled)
 	}
-	b.do(t, "CONFIG", "SET", "maxmemory", "0")
-	if s := b.With(t).State(); len(s.Slots["t"]) != 1 || s.Counts["t"] != "1" {
-		t.Errorf("there is %+v", s)
+	if last > 6*time.Second {
+		t.Error(last)
 	}
-}
-
-// A replica that takes over without the last writes blocks nothing, whichever writes it lacks: slots without leases are freed, and the
-// next sweep restores the mark of the limit.
-func TestLimitAfterRedisForgot(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, readyOf(5)...)
-		b.limitTo(t, Limit{Concurrency: 2})
-		held := b.expectReserved(t, 2, 2, 0)
-		// The replica that took over has the slots but lacks one of the leases; then it has the leases but lacks the slots.
-		b.do(t, "ZREM", "delayer:job_pool", held[0].ID)
-		b.do(t, "RPUSH", "delayer:ready_queue:t", held[0].ID)
-		again := b.expectReserved(t, 2, 1, Woken)
-		if again[0].ID != held[0].ID {
-			t.Errorf("reserved %s", again[0].ID)
-		}
-		b.do(t, "DEL", "delayer:slots:t")
-		b.do(t, "DEL", "delayer:reserved")
-		check(t, errOf(b.Sweep(t.Context(), Position{})))
-		made(t, b.Ack(again))
-		b.expectReserved(t, 5, 2, Woken)
-	})
 }

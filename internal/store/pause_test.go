@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -46,62 +45,68 @@ var endsOfPauses = map[string]func(t *testing.T, b *backend){
 	},
 }
 
+// onceMade needs nothing before the pause.
+func onceMade(becomesReady func(t *testing.T, b *backend)) func(*testing.T, *backend) func() {
+	return func(t *testing.T, b *backend) func() { return func() { becomesReady(t, b) } }
+}
+
+// byReturn returns a job that was reserved before the pause.
+func byReturn(r Returned) func(*testing.T, *backend) func() {
+	return func(t *testing.T, b *backend) func() {
+		b.add(t, ready("a", "t"))
+		mine := r // both servers run at the same time
+		mine.LeaseRef = b.reserveOne(t, "t", "a")
+		return func() { check(t, made(t, b.Retry([]Returned{mine}))[0]) }
+	}
+}
+
+// waysToBecomeReady make job a ready while its topic is paused.
+var waysToBecomeReady = []struct {
+	name   string
+	before func(t *testing.T, b *backend) func() // the returned function makes a ready while the topic is paused
+}{
+	{"move", onceMade(func(t *testing.T, b *backend) {
+		b.add(t, waits("a", "t", 9))
+		moved := made(t, b.Move(Batch{Topic: "t", IDs: IDs{"a"}}, time.Unix(10, 0), time.Unix(10, 0), time.Now()))
+		if len(moved.IDs) != 1 || moved.CantPublish != nil {
+			t.Errorf("%+v", moved)
+		}
+	})},
+	{"push", onceMade(func(t *testing.T, b *backend) { check(t, b.push(t.Context(), jobOf("a", "t"), Due{}, kept, Replace)) })},
+	{"push of several", onceMade(func(t *testing.T, b *backend) {
+		terms := Terms{Lifetime: kept}
+		check(t, b.pushAll(t, Delayed{jobOf("a", "t"), Due{}, terms, nil}, Delayed{jobOf("b", "t"), Due{After: time.Hour}, terms, nil}))
+		check(t, errOf(b.remove(t.Context(), "b")))
+	})},
+	{"reschedule", func(t *testing.T, b *backend) func() {
+		b.seed(t, waits("a", "t", 60*second))
+		return func() { check(t, b.Reschedule(t.Context(), "a", 0)) }
+	}},
+	{"retry", byReturn(Returned{})},
+	{"release", byReturn(Returned{Refund: true})},
+	{"requeue", func(t *testing.T, b *backend) func() {
+		b.add(t, ready("a", "t"))
+		check(t, made(t, b.Bury([]Burial{{LeaseRef: b.reserveOne(t, "t", "a"), Reason: "why"}}))[0])
+		return func() { check(t, errorOf(b.Requeue(t.Context(), []string{"a"}, time.Hour))) }
+	}},
+	{"an entry in another topic's queue", func(t *testing.T, b *backend) func() {
+		b.add(t, content("a", "t"), entry("a", "u"))
+		return func() {
+			if job, _, err := b.pop(t.Context(), []string{"u"}); err != ErrEmpty {
+				t.Errorf("popped %+v, %v", job, err)
+			}
+		}
+	}},
+	{"it was ready", func(t *testing.T, b *backend) func() {
+		b.add(t, ready("a", "t"))
+		return func() {}
+	}},
+}
+
 // Jobs of a paused topic that become ready, in whatever way, are not delivered, not even to programs that do not know pauses. After a
 // resume they are delivered in order.
 func TestPauseHoldsWhatBecomesReady(t *testing.T) {
-	always := func(becomesReady func(t *testing.T, b *backend)) func(*testing.T, *backend) func() {
-		return func(t *testing.T, b *backend) func() { return func() { becomesReady(t, b) } }
-	}
-	job := func(id string) Job { return Job{ID: id, Topic: "t", Body: "body of " + id} }
-	returned := func(r Returned) func(*testing.T, *backend) func() {
-		return func(t *testing.T, b *backend) func() {
-			b.add(t, ready("a", "t"))
-			mine := r // both servers run at the same time
-			mine.LeaseRef = b.reserveOne(t, "t", "a")
-			return func() { check(t, made(t, b.Retry([]Returned{mine}))[0]) }
-		}
-	}
-	for _, c := range []struct {
-		name   string
-		before func(t *testing.T, b *backend) func() // the returned function makes a ready while the topic is paused
-	}{
-		{"move", always(func(t *testing.T, b *backend) {
-			b.add(t, waits("a", "t", 9))
-			moved := made(t, b.Move(Batch{Topic: "t", IDs: IDs{"a"}}, time.Unix(10, 0), time.Unix(10, 0), time.Now()))
-			if len(moved.IDs) != 1 || moved.CantPublish != nil {
-				t.Errorf("%+v", moved)
-			}
-		})},
-		{"push", always(func(t *testing.T, b *backend) { check(t, b.push(t.Context(), job("a"), Due{}, kept, Replace)) })},
-		{"push of several", always(func(t *testing.T, b *backend) {
-			terms := Terms{Lifetime: kept}
-			check(t, b.pushAll(t, Delayed{job("a"), Due{}, terms, nil}, Delayed{job("b"), Due{After: time.Hour}, terms, nil}))
-			check(t, errOf(b.remove(t.Context(), "b")))
-		})},
-		{"reschedule", func(t *testing.T, b *backend) func() {
-			b.seed(t, waits("a", "t", 60*second))
-			return func() { check(t, b.Reschedule(t.Context(), "a", 0)) }
-		}},
-		{"retry", returned(Returned{})},
-		{"release", returned(Returned{Refund: true})},
-		{"requeue", func(t *testing.T, b *backend) func() {
-			b.add(t, ready("a", "t"))
-			check(t, made(t, b.Bury([]Burial{{LeaseRef: b.reserveOne(t, "t", "a"), Reason: "why"}}))[0])
-			return func() { check(t, errorOf(b.Requeue(t.Context(), []string{"a"}, time.Hour))) }
-		}},
-		{"an entry in another topic's queue", func(t *testing.T, b *backend) func() {
-			b.add(t, content("a", "t"), entry("a", "u"))
-			return func() {
-				if job, _, err := b.pop(t.Context(), []string{"u"}); err != ErrEmpty {
-					t.Errorf("popped %+v, %v", job, err)
-				}
-			}
-		}},
-		{"it was ready", func(t *testing.T, b *backend) func() {
-			b.add(t, ready("a", "t"))
-			return func() {}
-		}},
-	} {
+	for _, c := range waysToBecomeReady {
 		t.Run(c.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, b *backend) {
 				becomesReady := c.before(t, b)
@@ -301,95 +306,6 @@ func TestKeepPaused(t *testing.T) {
 	})
 }
 
-// Resume wakes the clients that wait for the topic: those registered before or during the pause, and those in BRPOP.
-func TestResumeWakes(t *testing.T) {
-	b, server := onRedis(t, alone)
-	ctx := t.Context()
-	pool := server.Pool()
-	defer pool.Close()
-	subscriber := redis.PubSubConn{Conn: pool.Get()}
-	defer subscriber.Close()
-	check(t, subscriber.Subscribe("delayer:wake:first", "delayer:wake:second"))
-	for range 2 {
-		subscriber.Receive()
-	}
-	look := func(waiter string) Polled {
-		t.Helper()
-		found, err := PollAll(ctx, Poll{b.Store, []string{"t"}, waiter, []time.Duration{0}})
-		check(t, err)
-		return found[0]
-	}
-	look("first")
-	b.pause(t, "t")
-	if found := look("second"); !found.Registered || !found.Added[0] {
-		t.Errorf("who comes is told %+v", found)
-	}
-	b.add(t, ready("a", "t"))
-	kept, err := b.KeepPaused("0", 1).Do(ctx) // as an original server makes jobs ready
-	check(t, err)
-	if kept.Paused != 1 {
-		t.Errorf("%+v", kept)
-	}
-	check(t, b.push(ctx, Job{ID: "b", Topic: "t", Body: "b"}, Due{}, time.Hour, Replace))
-	if n, err := b.Store.Waiters(ctx, waitedFor("t")); err != nil || len(n[0]) != 2 {
-		t.Errorf("%v wait, %v", n, err)
-	}
-	popped := make(chan string, 1)
-	go func() {
-		conn := pool.Get()
-		defer conn.Close()
-		reply, _ := redis.Strings(redis.DoWithTimeout(conn, time.Minute, "BRPOP", "delayer:ready_queue:t", 30))
-		popped <- strings.Join(reply, " ")
-	}()
-	redistest.Until(t, "it waits", func() bool {
-		info, err := redis.String(b.do(t, "INFO", "clients"), nil)
-		check(t, err)
-		return strings.Contains(info, "blocked_clients:1")
-	})
-	b.Unregister(ctx, "nobody", []string{"t"}, false)
-	b.resume(t, "t", true)
-	if got := <-popped; got != "delayer:ready_queue:t a" {
-		t.Errorf("the old client has popped %q", got)
-	}
-	message, _ := subscriber.Receive().(redis.Message)
-	if message.Channel != "delayer:wake:first" || string(message.Data) != "2 t" {
-		t.Errorf("woken: %s %s", message.Channel, message.Data)
-	}
-	if waits := b.With(t).Strings("ZRANGE", "delayer:waiters:t", 0, -1); !slices.Equal(waits, []string{"second"}) {
-		t.Errorf("%q wait still", waits)
-	}
-	b.pause(t, "t")
-	b.Unregister(ctx, "second", []string{"t"}, false)
-	if waits := b.With(t).Strings("ZRANGE", "delayer:paused_waiters:t", 0, -1); len(waits) > 0 {
-		t.Errorf("%q wait still", waits)
-	}
-}
-
-// A client that comes after a pause without waiters is registered and woken: the pause leaves nothing behind.
-func TestResumeLeavesRoomForWaiters(t *testing.T) {
-	for name, end := range endsOfPauses {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, b *backend) {
-				b.seed(t)
-				b.pause(t, "t")
-				end(t, b)
-				got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: "me"}}, Reservation{}))
-				if waits := b.With(t).Strings("ZRANGE", "delayer:waiters:t", 0, -1); !got.Registered || !slices.Equal(waits, []string{"me"}) {
-					t.Errorf("entered %v; %q wait", got.Registered, waits)
-				}
-				b.resume(t, "t", false)
-				if waits := b.With(t).Strings("ZRANGE", "delayer:waiters:t", 0, -1); !slices.Equal(waits, []string{"me"}) {
-					t.Errorf("a topic that is not paused is resumed: %q wait", waits)
-				}
-				check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, time.Hour, Replace))
-				if n := b.do(t, "EXISTS", "delayer:waiters:t"); n != int64(0) {
-					t.Error("the waiter was not woken")
-				}
-			})
-		})
-	}
-}
-
 // A pause is refused as a whole, with the reason.
 func TestPauseRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
@@ -441,199 +357,5 @@ func TestSomePaused(t *testing.T) {
 		if stats := string(r.Do("INFO", "commandstats").([]byte)); !strings.Contains(stats, fmt.Sprintf("cmdstat_exists:calls=%d,", c.exists)) {
 			t.Errorf("want %d EXISTS:\n%s", c.exists, stats)
 		}
-	}
-}
-
-// calls returns how often a command was called since CONFIG RESETSTAT.
-func calls(t *testing.T, r *redistest.Server, command string) (n int) {
-	t.Helper()
-	for line := range strings.Lines(string(r.Do("INFO", "commandstats").([]byte))) {
-		if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d,", &n); err == nil {
-			return n
-		}
-	}
-	return 0
-}
-
-// fill adds entries to a list like an original server, the first one to be delivered first.
-func fill(r *redistest.Server, list, name string, entries int) {
-	r.Do("EVAL", "for i = 1, ARGV[2] do redis.call('LPUSH', KEYS[1], string.format('%s%06d', ARGV[1], i)) end", 1, list, name, entries)
-}
-
-// expectFilled compares a list with what fill added: this number of entries of each name, one name after the other.
-func expectFilled(t *testing.T, r *redistest.Server, list string, names string, entries ...int) {
-	t.Helper()
-	got := r.Strings("LRANGE", list, 0, -1)
-	slices.Reverse(got)
-	for i, name := range names {
-		for n := range entries[i] {
-			want := fmt.Sprintf("%c%06d", name, n+1)
-			if len(got) == 0 || got[0] != want {
-				t.Fatalf("%s goes on with %.1q, want %s", list, got[:min(len(got), 1)], want)
-			}
-			got = got[1:]
-		}
-	}
-	if len(got) > 0 {
-		t.Errorf("%s has %d entries more", list, len(got))
-	}
-}
-
-// However many topics are paused, passes go through them page by page and report all. Jobs in their queues are parked, and pauses that
-// are over end.
-func TestManyPausedTopics(t *testing.T) {
-	const topics, over = 2500, 300
-	b, r := onRedis(t, alone)
-	ctx := t.Context()
-	for i := range topics {
-		topic := fmt.Sprint("t", i)
-		made(t, b.BackOff(topic, time.Hour))
-		fill(r, "delayer:ready_queue:"+topic, "a", 1)
-		if i < over {
-			r.Do("HSET", "delayer:paused", topic, "1 2 0 0 ")
-		}
-	}
-	all, err := b.Paused(ctx)
-	if check(t, err); len(all) != topics-over || !slices.IsSortedFunc(all, func(a, b Pause) int { return strings.Compare(a.Topic, b.Topic) }) {
-		t.Errorf("%d are told", len(all))
-	}
-	var ended []string
-	at, steps := "0", 0
-	for ; at != ""; steps++ {
-		r.Do("CONFIG", "RESETSTAT")
-		kept := made(t, b.KeepPaused(at, 1))
-		for _, command := range []string{"type", "lmove"} {
-			if n := calls(t, r, command); n > 2*pauseTopics {
-				t.Errorf("step %d makes %d calls of %s", steps, n, command)
-			}
-		}
-		ended, at = append(ended, kept.Ended...), kept.Next
-	}
-	if steps < topics/pauseTopics/2 || len(ended) != over {
-		t.Errorf("in %d steps %d have ended, want %d", steps, len(ended), over)
-	}
-	for i := range topics {
-		queue, other := "delayer:paused_queue:", "delayer:ready_queue:"
-		if i < over {
-			queue, other = other, queue
-		}
-		if topic := fmt.Sprint("t", i); r.Do("LLEN", queue+topic) != int64(1) || r.Do("EXISTS", other+topic) != int64(0) {
-			t.Fatalf("the entry of %s is not where it belongs", topic)
-		}
-	}
-}
-
-// Jobs that other programs put into a paused topic's queue are parked in bounded steps and in order, by a server or in part by pushes.
-func TestPausesMoveBoundedSteps(t *testing.T) {
-	const aside, ready = 50_000, 200_000
-	b, r := onRedis(t, alone)
-	ctx := t.Context()
-	queue, queueAside := "delayer:ready_queue:t", "delayer:paused_queue:t"
-	fill(r, queue, "a", aside)
-	b.pause(t, "t")
-	fill(r, queue, "b", ready)
-	r.Do("CONFIG", "RESETSTAT")
-	check(t, b.push(ctx, Job{ID: "c000001", Topic: "t", Body: "body"}, Due{}, kept, Replace))
-	b.pause(t, "t")
-	if n := calls(t, r, "lmove"); n != 2*pauseEntries {
-		t.Errorf("a push and a pause set %d entries aside", n)
-	}
-	steps := 0
-	for at := "0"; at != ""; steps++ {
-		r.Do("CONFIG", "RESETSTAT")
-		kept := made(t, b.KeepPaused(at, 1))
-		if n := calls(t, r, "lmove"); n > pauseEntries || kept.Again != (kept.Next == "0") || kept.Paused != 1 {
-			t.Fatalf("step %d moves %d entries: %+v", steps, n, kept)
-		}
-		at = kept.Next
-	}
-	if want := ready/pauseEntries - 1; steps != want {
-		t.Errorf("%d steps, want %d", steps, want)
-	}
-	expectFilled(t, r, queueAside, "abc", aside, ready, 1)
-	expectFilled(t, r, queue, "")
-}
-
-// A resume with many parked and ready entries goes in bounded steps. The topic stays paused until the last step, which keeps the order.
-// If the caller dies, the topic stays paused, and the next resume, or a server once the time is over, completes it.
-func TestResumeInSteps(t *testing.T) {
-	redistest.Long(t)
-	queue, queueAside := "delayer:ready_queue:t", "delayer:paused_queue:t"
-	step := func(t *testing.T, b *backend, r *redistest.Server) Resumed {
-		r.Do("CONFIG", "RESETSTAT")
-		got := made(t, b.Resume("t", 1))
-		if n := calls(t, r, "lmove"); n > pauseEntries {
-			t.Errorf("a step moves %d entries", n)
-		}
-		return got
-	}
-	for _, c := range []struct{ aside, ready, steps int }{
-		{200_000, 0, 1}, {0, 200_000, 1}, {200_000, pauseEntries, 1}, {pauseEntries, 200_000, 1}, {200_000, 5*pauseEntries + 1, 6}, {5000, 200_000, 200},
-	} {
-		t.Run(fmt.Sprintf("%d aside, %d ready", c.aside, c.ready), func(t *testing.T) {
-			b, r := onRedis(t, alone)
-			fill(r, queue, "a", c.aside)
-			b.pause(t, "t")
-			fill(r, queue, "b", c.ready)
-			for n := 1; ; n++ {
-				got := step(t, b, r)
-				if !got.WasPaused || got.More != (n < c.steps) {
-					t.Fatalf("step %d of %d: %+v", n, c.steps, got)
-				}
-				if all, err := b.Paused(t.Context()); err != nil || len(all) > 0 != got.More {
-					t.Fatalf("after step %d of %d paused are %v, %v", n, c.steps, all, err)
-				}
-				if !got.More {
-					break
-				}
-			}
-			expectFilled(t, r, queue, "ab", c.aside, c.ready)
-			expectFilled(t, r, queueAside, "")
-			if left := r.Strings("KEYS", "delayer:*paused*"); len(left) > 0 {
-				t.Errorf("%q are left", left)
-			}
-		})
-	}
-	for name, goOn := range endsOfPauses {
-		t.Run("it is left, and then "+name, func(t *testing.T) {
-			b, r := onRedis(t, alone)
-			fill(r, queue, "a", 3*pauseEntries)
-			b.pause(t, "t")
-			fill(r, queue, "b", 3*pauseEntries)
-			if got := step(t, b, r); !got.More {
-				t.Fatalf("%+v", got)
-			}
-			check(t, b.push(t.Context(), Job{ID: "c000001", Topic: "t", Body: "body"}, Due{}, kept, Replace))
-			if found, err := PollAll(t.Context(), Poll{b.Store, []string{"t"}, "me", []time.Duration{0}}); err != nil || r.Do("TYPE", "delayer:waiters:t") != "hash" {
-				t.Errorf("it is not paused: %+v, %v", found, err)
-			}
-			goOn(t, b)
-			expectFilled(t, r, queue, "abc", 3*pauseEntries, 3*pauseEntries, 1)
-			b.resume(t, "t", false)
-		})
-	}
-}
-
-// At maxmemory a server still parks jobs and ends pauses, and a resume succeeds.
-func TestPausesEndAtMaxmemory(t *testing.T) {
-	b, r := onRedis(t, alone)
-	keep := func() { made(t, b.KeepPaused("0", 1)) }
-	for name, call := range map[string]func(){"it is resumed": func() { b.resume(t, "t", true) }, "its time is over": keep, "it goes on": keep} {
-		b.seed(t)
-		fill(r, "delayer:ready_queue:t", "a", 20)
-		b.pause(t, "t")
-		fill(r, "delayer:ready_queue:t", "b", 10)
-		if name == "its time is over" {
-			r.Do("HSET", "delayer:paused", "t", "1 2 0 0 ")
-		}
-		r.Do("CONFIG", "SET", "maxmemory", "1")
-		call()
-		r.Do("CONFIG", "SET", "maxmemory", "0")
-		full, none := "delayer:ready_queue:t", "delayer:paused_queue:t"
-		if name == "it goes on" {
-			full, none = none, full
-		}
-		expectFilled(t, r, full, "ab", 20, 10)
-		expectFilled(t, r, none, "")
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -46,130 +46,165 @@ func TestCommandsAreAskedForWithTheirArguments(t *testing.T) {
 	}
 }
 
-// TestWithoutPermission runs the scripts that could lose a job as a user who lacks one of their commands: Redis refuses the call and
-// nothing changes.
+// permissionCases are calls of the scripts that could lose a job, and the commands that each requires.
+var permissionCases = []struct {
+	name     string
+	commands string
+	call     func(ctx context.Context, user *backend) error
+	before   func(t *testing.T, b *backend)
+}{
+	{"push", "time exists hset pexpire zadd", func(ctx context.Context, user *backend) error {
+		return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
+	}, nil},
+	{"push of what is ready", "hget zscore hset pexpire zadd", func(ctx context.Context, user *backend) error {
+		return user.push(ctx, Job{ID: "r", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
+	}, nil},
+	{"push of what waits", "hget zscore hset pexpire zadd", func(ctx context.Context, user *backend) error {
+		return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
+	}, nil},
+	{"push without a delay", "type lpush zrem zcard hset pexpire", func(ctx context.Context, user *backend) error {
+		return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{}, kept, Replace)
+	}, nil},
+	{"push without a delay of what waits", "type lpush zrem hset pexpire", func(ctx context.Context, user *backend) error {
+		return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{}, kept, Replace)
+	}, nil},
+	{"push to a group", "time zscore hmget hset pexpire zadd", func(ctx context.Context, user *backend) error { return pushToGroup(ctx, user, "k", 0) }, nil},
+	{"push to a new group", "time hmget exists hset pexpire zadd", func(ctx context.Context, user *backend) error { return pushToGroup(ctx, user, "new", 0) }, nil},
+	{"push to a group that is full then", "zscore hmget zrem hset pexpire del zadd", func(ctx context.Context, user *backend) error { return pushToGroup(ctx, user, "k", 2) }, nil},
+	{"reschedule", "time hget zscore pttl type zadd pexpire", func(ctx context.Context, user *backend) error { return user.Reschedule(ctx, "w", time.Hour) }, nil},
+	{"reschedule of what is ready", "time hget zscore pttl type zadd pexpire", func(ctx context.Context, user *backend) error { return user.Reschedule(ctx, "r", time.Hour) }, nil},
+	{"reschedule to now", "time hget zscore pttl type zadd zrem lpush pexpire", func(ctx context.Context, user *backend) error { return user.Reschedule(ctx, "w", 0) }, nil},
+	{"remove", "hget zscore del zrem", func(ctx context.Context, user *backend) error { _, err := user.remove(ctx, "w"); return err }, nil},
+	{"remove of what is ready", "hget del zrem", func(ctx context.Context, user *backend) error { _, err := user.remove(ctx, "r"); return err }, nil},
+	{"get", "hmget pttl zscore", func(ctx context.Context, user *backend) error { _, err := user.Get(ctx, "w"); return err }, nil},
+	{"pop", "lrange hmget zmscore rpop del", func(ctx context.Context, user *backend) error { _, _, err := user.pop(ctx, []string{"t"}); return err }, nil},
+	{"pop of a stray", "lrange hmget zmscore rpop zadd", func(ctx context.Context, user *backend) error {
+		_, _, err := user.pop(ctx, []string{"stray"})
+		return err
+	}, nil},
+	{"purge", "lrange hmget zmscore rpop del", func(ctx context.Context, user *backend) error { _, _, err := user.Purge(ctx, "t", 10); return err }, nil},
+	{"purge of a stray", "lrange hmget zmscore rpop zadd", func(ctx context.Context, user *backend) error { _, _, err := user.Purge(ctx, "stray", 10); return err }, nil},
+	{"browse", "zrange hmget", func(ctx context.Context, user *backend) error {
+		_, err := user.Browse(ctx, Browse{State: "waiting", Jobs: 10, Entries: 10})
+		return err
+	}, nil},
+	{"browse of what is ready", "lrange zscore hmget", func(ctx context.Context, user *backend) error {
+		_, err := user.Browse(ctx, Browse{State: "ready", Topic: "t", Jobs: 10, Entries: 10})
+		return err
+	}, nil},
+	{"forecast", "time zcount", func(ctx context.Context, user *backend) error {
+		_, _, err := user.Forecast(ctx, time.Time{}, []int64{0, 1000})
+		return err
+	}, nil},
+	{"schedule", "time hmget hset zadd", func(ctx context.Context, user *backend) error {
+		_, _, err := user.PutSchedule(ctx, aSchedule("new"), time.Now())
+		return err
+	}, nil},
+	{"unschedule", "hmget del zrem", func(ctx context.Context, user *backend) error { return user.RemoveSchedule(ctx, "s", "") }, nil},
+	{"run of a schedule", "time hmget zadd type lpush pexpire hset exists", func(ctx context.Context, user *backend) error { _, err := user.RunSchedule(ctx, "s"); return err }, nil},
+	{"run of a schedule whose last job is reserved", "time hmget zadd type lpush pexpire hset exists pttl", func(ctx context.Context, user *backend) error { _, err := user.RunSchedule(ctx, "f"); return err }, nil},
+	{"sample", "time zcard zrange hget", func(ctx context.Context, user *backend) error { _, err := user.Sample(ctx, 10, 0, 10, 0); return err }, nil},
+	{"sample of what is due", "time zcount zrange hget", func(ctx context.Context, user *backend) error {
+		_, err := user.Sample(ctx, 10, 0, 10, time.Hour)
+		return err
+	}, nil},
+	{"push that follows, with another", "pttl", func(ctx context.Context, user *backend) error {
+		follower := Delayed{Job{ID: "x", Topic: "t", Body: "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}
+		other := aJob("new", "t", time.Hour)
+		errs, err := user.PushAll([]Delayed{other, follower}).Do(ctx)
+		return cmp.Or(err, errors.Join(errs...))
+	}, func(t *testing.T, b *backend) {
+		b.do(t, "DEL", "delayer:ready_queue:t")
+		for _, c := range ready("x", "t") {
+			b.do(t, c[0].(string), c[1:]...)
+		}
+		b.hold(t, "t", time.Minute)
+	}},
+	{"pause", "exists hset rename", func(ctx context.Context, user *backend) error {
+		_, err := user.Pause("t", time.Hour, "").Do(ctx)
+		return err
+	}, nil},
+	{"resume", "exists hdel rename", func(ctx context.Context, user *backend) error { _, err := user.Resume("t", 1).Do(ctx); return err }, pauseT},
+	{"step of the pauses", "exists hset", func(ctx context.Context, user *backend) error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, pauseT},
+	{"end of a pause", "exists hdel", func(ctx context.Context, user *backend) error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, func(t *testing.T, b *backend) {
+		pauseT(t, b)
+		b.do(t, "HSET", "delayer:paused", "t", "1000 2000 0 0 ")
+	}},
+	{"limit", "hset", func(ctx context.Context, user *backend) error { return user.Store.limitTo(ctx, Limit{Concurrency: 5}) }, func(t *testing.T, b *backend) {
+		b.limitTo(t, Limit{Concurrency: 2})
+		b.hold(t, "t", time.Minute)
+	}},
+	{"pause of a schedule", "hset", func(ctx context.Context, user *backend) error { return user.PauseSchedule(ctx, "s", true) }, nil},
+	{"end of a schedule's pause", "hset hdel", func(ctx context.Context, user *backend) error { return user.PauseSchedule(ctx, "s", false) }, func(t *testing.T, b *backend) {
+		check(t, b.PauseSchedule(t.Context(), "s", true))
+	}},
+	{"sweep", "zmscore zcount", func(ctx context.Context, user *backend) error { return errOf(user.Sweep(ctx, Position{})) }, func(t *testing.T, b *backend) {
+		b.do(t, "ZADD", "delayer:topics", 1000, "t")
+		b.do(t, "ZADD", "delayer:topics_due", 1000, "t")
+	}},
+	{"sweep of a queue", "time zrange zmscore zcount zadd zrem rpop lrange zrangebyscore", func(ctx context.Context, user *backend) error {
+		return errOf(user.Sweep(ctx, Position{}))
+	}, func(t *testing.T, b *backend) {
+		b.do(t, "ZADD", "delayer:topics", 1000, "ghosts")
+		b.do(t, "LPUSH", "delayer:ready_queue:ghosts", "ghost")
+	}},
+	{"repair of schedules", "hmget zmscore", func(ctx context.Context, user *backend) error {
+		_, err := user.RepairSchedules(ctx, "", true)
+		return err
+	}, func(t *testing.T, b *backend) {
+		b.do(t, "LPUSH", b.keys.ReadyQueue(ScheduleTopic), ScheduleID("s"), "w")
+		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("s"))
+	}},
+	{"due", "time zcount zrange hget zadd", func(ctx context.Context, user *backend) error { return errOf(user.dueJobs(Query{Limit: 9})) }, nil},
+	{"move", "zadd zmscore zrem", func(ctx context.Context, user *backend) error { return errOf(user.move(batch("t", "d"))) }, nil},
+	{"drop", "hget zadd zmscore zrem", func(ctx context.Context, user *backend) error { return errOf(user.drop("orphan")) }, nil},
+	{"push with Once", "", func(ctx context.Context, user *backend) error {
+		return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Once(time.Minute))
+	}, func(t *testing.T, b *backend) { b.do(t, "ZADD", "delayer:once", 1, "over") }},
+	{"layout", "hget hset", func(ctx context.Context, user *backend) error { _, err := user.KeepLayout(2).Do(ctx); return err }, nil},
+	{"restore", "hset pexpire zadd exists pttl", func(ctx context.Context, user *backend) error {
+		_, err := user.Restore([]Record{
+			{Kind: RecordWaiting, ID: "{x}n", At: time.Now().Add(time.Hour), TTL: time.Hour, Group: time.Hour, Fields: map[string]string{"topic": "t", "lease": "1 2 3 4"}},
+			{Kind: RecordDead, ID: "n", At: time.Now(), TTL: -1, Fields: map[string]string{"topic": "t"}},
+			{Kind: RecordOnce, ID: "n", At: time.Now().Add(time.Hour)},
+		}, false).Do(ctx)
+		return err
+	}, nil},
+	{"repair of the pool", "zadd", func(ctx context.Context, user *backend) error {
+		_, err := user.FsckPool("0", 10, true, false).Do(ctx)
+		return err
+	}, nil},
+}
+
+func pushToGroup(ctx context.Context, user *backend, key string, most int) error {
+	d := toGroup("t", key, "2", Group{Max: most, Longest: time.Hour})
+	d.ID, d.Policy = d.ID+"id", Once(time.Hour)
+	return errorOf(user.Push([]Delayed{d}).Do(ctx))
+}
+
+func pauseT(t *testing.T, b *backend) {
+	b.stand(t, "t", "me")
+	made(t, b.Pause("t", time.Hour, ""))
+}
+
+// TestWithoutPermission makes calls as a user who lacks one of their commands: Redis refuses the call and nothing changes.
 func TestWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t, alone)
-	b.SetUser("~* &* +@all")
-	user := b.user()
-	ctx := t.Context()
-	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}, content("s2", "t"), entry("s2", "stray"),
-		content("l", "t"), {{"HSET", "delayer:job_bucket:l", "lease", "1 1 0 0"}}}
+	b, user := onRedisAs(t)
 	follows := aSchedule("f")
 	follows.Overlap = OverlapFollow
-	group := func(key string, most int) error {
-		d := toGroup("t", key, "2", Group{Max: most, Longest: time.Hour})
-		d.ID, d.Policy = d.ID+"id", Once(time.Hour)
-		return errorOf(user.Push([]Delayed{d}).Do(ctx))
-	}
-	five := Limit{Concurrency: 5}
-	pauseT := func(t *testing.T) {
-		b.stand(t, "t", "me")
-		made(t, b.Pause("t", time.Hour, ""))
-	}
-	for _, c := range []struct {
-		name     string
-		commands string // required ones
-		call     func() error
-		before   func(t *testing.T)
-	}{
-		{"push", "time exists hset pexpire zadd", func() error {
-			return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-		}, nil},
-		{"push of what is ready", "hget zscore hset pexpire zadd", func() error {
-			return user.push(ctx, Job{ID: "r", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-		}, nil},
-		{"push of what waits", "hget zscore hset pexpire zadd", func() error {
-			return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-		}, nil},
-		{"push without a delay", "type lpush zrem zcard hset pexpire", func() error { return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{}, kept, Replace) }, nil},
-		{"push without a delay of what waits", "type lpush zrem hset pexpire", func() error { return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{}, kept, Replace) }, nil},
-		{"push to a group", "time zscore hmget hset pexpire zadd", func() error { return group("k", 0) }, nil},
-		{"push to a new group", "time hmget exists hset pexpire zadd", func() error { return group("new", 0) }, nil},
-		{"push to a group that is full then", "zscore hmget zrem hset pexpire del zadd", func() error { return group("k", 2) }, nil},
-		{"reschedule", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "w", time.Hour) }, nil},
-		{"reschedule of what is ready", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "r", time.Hour) }, nil},
-		{"reschedule to now", "time hget zscore pttl type zadd zrem lpush pexpire", func() error { return user.Reschedule(ctx, "w", 0) }, nil},
-		{"remove", "hget zscore del zrem", func() error { _, err := user.remove(ctx, "w"); return err }, nil},
-		{"remove of what is ready", "hget del zrem", func() error { _, err := user.remove(ctx, "r"); return err }, nil},
-		{"get", "hmget pttl zscore", func() error { _, err := user.Get(ctx, "w"); return err }, nil},
-		{"pop", "lrange hmget zmscore rpop del", func() error { _, _, err := user.pop(ctx, []string{"t"}); return err }, nil},
-		{"pop of a stray", "lrange hmget zmscore rpop zadd", func() error { _, _, err := user.pop(ctx, []string{"stray"}); return err }, nil},
-		{"purge", "lrange hmget zmscore rpop del", func() error { _, _, err := user.Purge(ctx, "t", 10); return err }, nil},
-		{"purge of a stray", "lrange hmget zmscore rpop zadd", func() error { _, _, err := user.Purge(ctx, "stray", 10); return err }, nil},
-		{"browse", "zrange hmget", func() error { _, err := user.Browse(ctx, Browse{State: "waiting", Jobs: 10, Entries: 10}); return err }, nil},
-		{"browse of what is ready", "lrange zscore hmget", func() error {
-			_, err := user.Browse(ctx, Browse{State: "ready", Topic: "t", Jobs: 10, Entries: 10})
-			return err
-		}, nil},
-		{"forecast", "time zcount", func() error { _, _, err := user.Forecast(ctx, time.Time{}, []int64{0, 1000}); return err }, nil},
-		{"schedule", "time hmget hset zadd", func() error { _, _, err := user.PutSchedule(ctx, aSchedule("new"), time.Now()); return err }, nil},
-		{"unschedule", "hmget del zrem", func() error { return user.RemoveSchedule(ctx, "s", "") }, nil},
-		{"run of a schedule", "time hmget zadd type lpush pexpire hset exists", func() error { _, err := user.RunSchedule(ctx, "s"); return err }, nil},
-		{"run of a schedule whose last job is reserved", "time hmget zadd type lpush pexpire hset exists pttl", func() error { _, err := user.RunSchedule(ctx, "f"); return err }, nil},
-		{"sample", "time zcard zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10, 0); return err }, nil},
-		{"sample of what is due", "time zcount zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10, time.Hour); return err }, nil},
-		{"push that follows, with another", "pttl", func() error {
-			follower := Delayed{Job{ID: "x", Topic: "t", Body: "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}
-			other := Delayed{Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil}
-			errs, err := user.PushAll([]Delayed{other, follower}).Do(ctx)
-			return cmp.Or(err, errors.Join(errs...))
-		}, func(t *testing.T) {
-			b.do(t, "DEL", "delayer:ready_queue:t")
-			for _, c := range ready("x", "t") {
-				b.do(t, c[0].(string), c[1:]...)
-			}
-			b.hold(t, "t", time.Minute)
-		}},
-		{"pause", "exists hset rename", func() error { _, err := user.Pause("t", time.Hour, "").Do(ctx); return err }, nil},
-		{"resume", "exists hdel rename", func() error { _, err := user.Resume("t", 1).Do(ctx); return err }, pauseT},
-		{"step of the pauses", "exists hset", func() error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, pauseT},
-		{"end of a pause", "exists hdel", func() error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, func(t *testing.T) {
-			pauseT(t)
-			b.do(t, "HSET", "delayer:paused", "t", "1000 2000 0 0 ")
-		}},
-		{"limit", "hset", func() error { return user.SetLimit(ctx, "t", five, wholeShare(five)) }, func(t *testing.T) {
-			b.limitTo(t, Limit{Concurrency: 2})
-			b.hold(t, "t", time.Minute)
-		}},
-		{"pause of a schedule", "hset", func() error { return user.PauseSchedule(ctx, "s", true) }, nil},
-		{"end of a schedule's pause", "hset hdel", func() error { return user.PauseSchedule(ctx, "s", false) }, func(t *testing.T) {
-			check(t, b.PauseSchedule(ctx, "s", true))
-		}},
-		{"sweep", "zmscore zcount", func() error { _, err := user.Sweep(ctx, Position{}); return err }, func(t *testing.T) {
-			b.do(t, "ZADD", "delayer:topics", 1000, "t")
-			b.do(t, "ZADD", "delayer:topics_due", 1000, "t")
-		}},
-		{"repair of schedules", "hmget zmscore", func() error { _, err := user.RepairSchedules(ctx, "", true); return err }, func(t *testing.T) {
-			b.do(t, "LPUSH", b.keys.ReadyQueue(ScheduleTopic), ScheduleID("s"), "w")
-			b.do(t, "ZREM", "delayer:job_pool", ScheduleID("s"))
-		}},
-		{"drop", "zrem", func() error {
-			_, err := user.Drop(IDs{[]byte("orphan")}, time.Now(), time.Now()).Do(ctx)
-			return err
-		}, nil},
-		{"layout", "hget hset", func() error { _, err := user.KeepLayout(2).Do(ctx); return err }, nil},
-		{"restore", "hset pexpire zadd exists pttl", func() error {
-			_, err := user.Restore([]Record{
-				{Kind: RecordWaiting, ID: "{x}n", At: time.Now().Add(time.Hour), TTL: time.Hour, Group: time.Hour, Fields: map[string]string{"topic": "t", "lease": "1 2 3 4"}},
-				{Kind: RecordDead, ID: "n", At: time.Now(), TTL: -1, Fields: map[string]string{"topic": "t"}},
-				{Kind: RecordOnce, ID: "n", At: time.Now().Add(time.Hour)},
-			}, false).Do(ctx)
-			return err
-		}, nil},
-		{"repair of the pool", "zadd", func() error { _, err := user.FsckPool("0", 10, true, false).Do(ctx); return err }, nil},
-	} {
+	for _, c := range permissionCases {
 		b.withoutEach(t, c.name, c.commands, func(t *testing.T) func() error {
-			b.seed(t, seed...)
+			b.seed(t, waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), content("s2", "t"), entry("s2", "stray"),
+				content("l", "t"), field("l", "lease", "1 1 0 0"), []command{{"ZADD", "delayer:job_pool", -second, "orphan"}})
 			b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
 			b.put(t, aSchedule("s"), time.Now().Add(time.Hour))
 			b.put(t, follows, time.Now().Add(time.Hour))
 			b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("f"), "last", "l")
 			if c.before != nil {
-				c.before(t)
+				c.before(t, b)
 			}
-			return c.call
+			return func() error { return c.call(t.Context(), user) }
 		})
 	}
 }
@@ -232,7 +267,7 @@ func TestKeysWithoutPermission(t *testing.T) {
 	push := func(topic string, delay time.Duration, ids ...string) *Call[[]error] {
 		var jobs []Delayed
 		for _, id := range ids {
-			jobs = append(jobs, Delayed{Job{ID: id, Topic: topic, Body: "new"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil})
+			jobs = append(jobs, aJob(id, topic, delay))
 		}
 		return user.Push(jobs)
 	}

@@ -20,8 +20,7 @@ func TestPipelineWithoutScript(t *testing.T) {
 		const jobs, each = 2*MaxPop + 10, 100
 		batches := make([][]Delayed, jobs/each+1)
 		for n := range jobs {
-			job := Job{ID: fmt.Sprintf("%04d", n), Topic: "t", Body: "b"}
-			batches[n/each] = append(batches[n/each], Delayed{Job: job, Terms: Terms{Lifetime: kept, Policy: Replace}})
+			batches[n/each] = append(batches[n/each], aJob(fmt.Sprintf("%04d", n), "t", 0))
 		}
 		b.do(t, "SCRIPT", "FLUSH")
 		errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len(batches)), batches)
@@ -77,14 +76,15 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t, alone)
 	b.seed(t)
-	good := func(id string) []Delayed {
-		return []Delayed{{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}
+	var batches [][]Delayed
+	for _, id := range []string{"a", "forbidden", "b", "c", "d"} {
+		batches = append(batches, []Delayed{aJob(id, "t", time.Hour)})
 	}
 	b.do(t, "ACL", "SETUSER", "default", "resetkeys", "~delayer:job_pool", "~delayer:job_bucket:[a-d]")
 	p, err := b.Pipeline(t.Context())
 	check(t, err)
 	defer p.Close()
-	errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len([][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})), [][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})
+	errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len(batches)), batches)
 	if !Refused(err) {
 		t.Errorf("error %v, want NOPERM", err)
 	}
@@ -107,15 +107,12 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 	pool := &redis.Pool{MaxIdle: 10, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", proxy.Addr) }}
 	t.Cleanup(func() { pool.Close() })
 	moving := &backend{Store: New(pool, DefaultPrefix)}
-	job := func(id string) Delayed {
-		return Delayed{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}
-	}
 	push := func(ids ...string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var batches [][]Delayed
 		for _, id := range ids {
-			batches = append(batches, []Delayed{job(id)})
+			batches = append(batches, []Delayed{aJob(id, "t", time.Hour)})
 		}
 		_, err := PushBatches(ctx, slices.Repeat([]*Store{moving.Store}, len(batches)), batches)
 		return err
@@ -191,5 +188,63 @@ func TestPipelineKeepsAServerWithoutAnother(t *testing.T) {
 	server.Do("REPLICAOF", "NO", "ONE")
 	if _, err := b.Store.Pop(Wanted{Topics: []string{"a"}, N: 1}).Do(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Many concurrent calls each get their own answer, even if Redis has forgotten the script or refuses some calls.
+func TestSettle(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		const topics = 2 * manyCalls
+		var seed [][]command
+		for n := range topics {
+			seed = append(seed, waits(fmt.Sprint("a", n), fmt.Sprint("t", n), -2*second), waits(fmt.Sprint("b", n), fmt.Sprint("t", n), -second))
+		}
+		b.seed(t, seed...)
+		b.do(t, "SET", "delayer:ready_queue:t3", "no list")
+		b.do(t, "SCRIPT", "FLUSH")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, id := range []string{"a", "b"} {
+			p, err := b.Pipeline(ctx)
+			check(t, err)
+			var answers []*Call[Moved]
+			for n := range topics {
+				answers = append(answers, b.Move(batch(fmt.Sprint("t", n), fmt.Sprint(id, n)), time.Now(), time.Now(), time.Now()).Send(p))
+			}
+			finding := b.Store.Due(Query{Limit: 1}).Send(p)
+			p.ReceiveAll(ctx)
+			for n, answer := range answers {
+				got, err := answer.Wait(ctx)
+				if moved := n != 3; err != nil || got.Topic != fmt.Sprint("t", n) || (len(got.IDs) == 1) != moved || (got.PutBack == 1) == moved {
+					t.Errorf("%s%d: %+v, %v", id, n, got, err)
+				}
+			}
+			check(t, errOf(finding.Wait(ctx)))
+			p.Close()
+		}
+	}, alone)
+}
+
+// The end of the context ends the wait.
+func TestSettleEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Hang()
+	defer server.Continue()
+	b := newBackend(server.Fixture, server.Pool())
+	p, err := b.Pipeline(t.Context())
+	check(t, err)
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var answers []*Call[Moved]
+	for range 2 * manyCalls {
+		answers = append(answers, b.Move(batch("t", "a"), time.Now(), time.Now(), time.Now()).Send(p))
+	}
+	p.ReceiveAll(ctx)
+	for _, answer := range answers {
+		if _, err := answer.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
 	}
 }

@@ -13,108 +13,105 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
+// jobOf is the job that ready and waits seed.
+func jobOf(id, topic string) Job { return Job{ID: id, Topic: topic, Body: "body of " + id} }
+
+func stringQueue(topic string) buckets { return buckets{"delayer:ready_queue:" + topic: "string"} }
+
+var popCases = []struct {
+	name   string
+	seed   [][]command
+	topics []string // default: t
+	job    Job      // none: ErrEmpty, or the reason
+	ghosts []string
+	reason string
+	want   redistest.State
+}{
+	{name: "no queue"},
+	{
+		name: "first in, first out", seed: [][]command{ready("a", "t"), ready("b", "t"), ready("c", "t"), waits("w", "t", second)},
+		job:  jobOf("a", "t"),
+		want: redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"b", "c"}}, Buckets: buckets{"w": "t body of w", "b": "t body of b", "c": "t body of c"}},
+	},
+	{
+		name: "ghosts in front", seed: [][]command{entry("g", "t"), entry("h", "t"), ready("a", "t"), entry("i", "t")},
+		job: jobOf("a", "t"), ghosts: []string{"g", "h"},
+		want: redistest.State{Ready: queues{"t": {"i"}}},
+	},
+	{
+		name: "postponed", seed: [][]command{waits("p", "t", 60*second), entry("p", "t"), ready("a", "t")},
+		job:  jobOf("a", "t"),
+		want: redistest.State{Pool: []string{"p"}, Buckets: buckets{"p": "t body of p"}},
+	},
+	{
+		name: "of another topic", seed: [][]command{content("o", "u"), entry("o", "t"), ready("a", "t"), ready("b", "u")},
+		job:  jobOf("a", "t"),
+		want: redistest.State{Ready: queues{"u": {"b", "o"}}, Buckets: buckets{"o": "u body of o", "b": "u body of b"}},
+	},
+	{
+		name: "of another topic that is asked for next", seed: [][]command{content("o", "u"), entry("o", "t")}, topics: []string{"t", "u"},
+		job: jobOf("o", "u"),
+	},
+	{
+		name: "of another topic whose queue is broken", seed: [][]command{content("o", "u"), entry("o", "t"), ready("a", "t"), text("ready_queue:u")},
+		job:  jobOf("a", "t"),
+		want: redistest.State{Pool: []string{"o"}, Buckets: buckets{"o": "u body of o"}, Other: stringQueue("u")},
+	},
+	{
+		name: "bucket of the wrong type", seed: [][]command{text("job_bucket:g"), entry("g", "t"), ready("a", "t")},
+		job: jobOf("a", "t"), ghosts: []string{"g"},
+		want: redistest.State{Other: buckets{"delayer:job_bucket:g": "string"}},
+	},
+	{
+		name: "bucket without a topic", seed: [][]command{{{"HSET", "delayer:job_bucket:g", "body", "b"}}, entry("g", "t"), ready("a", "t")},
+		job: jobOf("a", "t"), ghosts: []string{"g"},
+		want: redistest.State{Buckets: buckets{"g": " b"}},
+	},
+	{name: "bucket without a body", seed: [][]command{{{"HSET", "delayer:job_bucket:a", "topic", "t"}}, entry("a", "t")}, job: Job{ID: "a", Topic: "t"}},
+	{
+		name: "pool of the wrong type", seed: [][]command{ready("a", "t"), ready("b", "t"), text("job_pool")},
+		job:  jobOf("a", "t"),
+		want: redistest.State{Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t body of b"}, Other: buckets{"delayer:job_pool": "string"}},
+	},
+	{
+		name: "queue of the wrong type", seed: [][]command{text("ready_queue:t"), ready("a", "u")},
+		reason: "WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list",
+		want:   redistest.State{Ready: queues{"u": {"a"}}, Buckets: buckets{"a": "u body of a"}, Other: stringQueue("t")},
+	},
+	{
+		name: "queue of the wrong type before one with a job", seed: [][]command{text("ready_queue:t"), ready("a", "u")}, topics: []string{"t", "u"},
+		job:  jobOf("a", "u"),
+		want: redistest.State{Other: stringQueue("t")},
+	},
+	{
+		name: "queue of the wrong type between empty ones", seed: [][]command{text("ready_queue:u")}, topics: []string{"t", "u", "v"},
+		reason: "WRONGTYPE ready queue delayer:ready_queue:u is a string, not a list",
+		want:   redistest.State{Other: stringQueue("u")},
+	},
+	{
+		name: "ghosts before a queue of the wrong type", seed: [][]command{entry("g", "t"), text("ready_queue:u"), entry("h", "v")}, topics: []string{"t", "u", "v"},
+		ghosts: []string{"g", "h"}, reason: "WRONGTYPE ready queue delayer:ready_queue:u is a string, not a list",
+		want: redistest.State{Other: stringQueue("u")},
+	},
+	{
+		name: "the next topic when the first has only ghosts", seed: [][]command{entry("g", "t"), ready("b", "v"), entry("h", "v")}, topics: []string{"t", "u", "v"},
+		job: jobOf("b", "v"), ghosts: []string{"g"},
+		want: redistest.State{Ready: queues{"v": {"h"}}},
+	},
+	{name: "a topic twice", seed: [][]command{ready("a", "t")}, topics: []string{"t", "t"}, job: jobOf("a", "t")},
+	{name: "1,000 ghosts", seed: [][]command{ghosts("t", 1000), ready("a", "t")}, ghosts: ghostIDs(1000), job: jobOf("a", "t")},
+	{name: "1,000 ghosts and nothing else", seed: [][]command{ghosts("t", 1000)}, ghosts: ghostIDs(1000)},
+	{
+		name: "3,456 ghosts in two topics", seed: [][]command{ghosts("t", 3000), ghosts("u", 456), ready("a", "u"), ready("b", "u")}, topics: []string{"t", "u"},
+		ghosts: append(ghostIDs(3000), ghostIDs(456)...), job: jobOf("a", "u"),
+		want: redistest.State{Ready: queues{"u": {"b"}}, Buckets: buckets{"b": "u body of b"}},
+	},
+	{name: "a job behind 2,500 empty topics", seed: [][]command{ready("a", "topic2500")}, topics: manyTopics(2500), job: jobOf("a", "topic2500")},
+}
+
 func TestPop(t *testing.T) {
-	job := func(id, topic string) Job { return Job{ID: id, Topic: topic, Body: "body of " + id} }
-	stringQueue := func(topic string) buckets { return buckets{"delayer:ready_queue:" + topic: "string"} }
-	cases := []struct {
-		name   string
-		seed   [][]command
-		topics []string // default: t
-		job    Job      // none: ErrEmpty, or the reason
-		ghosts []string
-		reason string
-		want   redistest.State
-	}{
-		{name: "no queue"},
-		{name: "job of another topic", seed: [][]command{ready("a", "u")}, want: redistest.State{Ready: queues{"u": {"a"}}, Buckets: buckets{"a": "u body of a"}}},
-		{
-			name: "first in, first out", seed: [][]command{ready("a", "t"), ready("b", "t"), ready("c", "t"), waits("w", "t", second)},
-			job:  job("a", "t"),
-			want: redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"b", "c"}}, Buckets: buckets{"w": "t body of w", "b": "t body of b", "c": "t body of c"}},
-		},
-		{
-			name: "ghosts in front", seed: [][]command{entry("g", "t"), entry("h", "t"), ready("a", "t"), entry("i", "t")},
-			job: job("a", "t"), ghosts: []string{"g", "h"},
-			want: redistest.State{Ready: queues{"t": {"i"}}},
-		},
-		{
-			name: "postponed", seed: [][]command{waits("p", "t", 60*second), entry("p", "t"), ready("a", "t")},
-			job:  job("a", "t"),
-			want: redistest.State{Pool: []string{"p"}, Buckets: buckets{"p": "t body of p"}},
-		},
-		{
-			name: "twice in the queue", seed: [][]command{ready("a", "t"), entry("a", "t")},
-			job:  job("a", "t"),
-			want: redistest.State{Ready: queues{"t": {"a"}}},
-		},
-		{
-			name: "of another topic", seed: [][]command{content("o", "u"), entry("o", "t"), ready("a", "t"), ready("b", "u")},
-			job:  job("a", "t"),
-			want: redistest.State{Ready: queues{"u": {"b", "o"}}, Buckets: buckets{"o": "u body of o", "b": "u body of b"}},
-		},
-		{
-			name: "of another topic that is asked for next", seed: [][]command{content("o", "u"), entry("o", "t")}, topics: []string{"t", "u"},
-			job: job("o", "u"),
-		},
-		{
-			name: "of another topic whose queue is broken", seed: [][]command{content("o", "u"), entry("o", "t"), ready("a", "t"), text("ready_queue:u")},
-			job:  job("a", "t"),
-			want: redistest.State{Pool: []string{"o"}, Buckets: buckets{"o": "u body of o"}, Other: stringQueue("u")},
-		},
-		{
-			name: "bucket of the wrong type", seed: [][]command{text("job_bucket:g"), entry("g", "t"), ready("a", "t")},
-			job: job("a", "t"), ghosts: []string{"g"},
-			want: redistest.State{Other: buckets{"delayer:job_bucket:g": "string"}},
-		},
-		{
-			name: "bucket without a topic", seed: [][]command{{{"HSET", "delayer:job_bucket:g", "body", "b"}}, entry("g", "t"), ready("a", "t")},
-			job: job("a", "t"), ghosts: []string{"g"},
-			want: redistest.State{Buckets: buckets{"g": " b"}},
-		},
-		{name: "bucket without a body", seed: [][]command{{{"HSET", "delayer:job_bucket:a", "topic", "t"}}, entry("a", "t")}, job: Job{ID: "a", Topic: "t"}},
-		{
-			name: "pool of the wrong type", seed: [][]command{ready("a", "t"), ready("b", "t"), text("job_pool")},
-			job:  job("a", "t"),
-			want: redistest.State{Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t body of b"}, Other: buckets{"delayer:job_pool": "string"}},
-		},
-		{
-			name: "queue of the wrong type", seed: [][]command{text("ready_queue:t"), ready("a", "u")},
-			reason: "WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list",
-			want:   redistest.State{Ready: queues{"u": {"a"}}, Buckets: buckets{"a": "u body of a"}, Other: stringQueue("t")},
-		},
-		{
-			name: "queue of the wrong type before one with a job", seed: [][]command{text("ready_queue:t"), ready("a", "u")}, topics: []string{"t", "u"},
-			job:  job("a", "u"),
-			want: redistest.State{Other: stringQueue("t")},
-		},
-		{
-			name: "queue of the wrong type between empty ones", seed: [][]command{text("ready_queue:u")}, topics: []string{"t", "u", "v"},
-			reason: "WRONGTYPE ready queue delayer:ready_queue:u is a string, not a list",
-			want:   redistest.State{Other: stringQueue("u")},
-		},
-		{
-			name: "ghosts before a queue of the wrong type", seed: [][]command{entry("g", "t"), text("ready_queue:u"), entry("h", "v")}, topics: []string{"t", "u", "v"},
-			ghosts: []string{"g", "h"}, reason: "WRONGTYPE ready queue delayer:ready_queue:u is a string, not a list",
-			want: redistest.State{Other: stringQueue("u")},
-		},
-		{
-			name: "the next topic when the first has only ghosts", seed: [][]command{entry("g", "t"), ready("b", "v"), entry("h", "v")}, topics: []string{"t", "u", "v"},
-			job: job("b", "v"), ghosts: []string{"g"},
-			want: redistest.State{Ready: queues{"v": {"h"}}},
-		},
-		{name: "a topic twice", seed: [][]command{ready("a", "t")}, topics: []string{"t", "t"}, job: job("a", "t")},
-		{name: "999 ghosts", seed: [][]command{ghosts("t", 999), ready("a", "t")}, ghosts: ghostIDs(999), job: job("a", "t")},
-		{name: "1,000 ghosts", seed: [][]command{ghosts("t", 1000), ready("a", "t")}, ghosts: ghostIDs(1000), job: job("a", "t")},
-		{name: "1,000 ghosts and nothing else", seed: [][]command{ghosts("t", 1000)}, ghosts: ghostIDs(1000)},
-		{
-			name: "3,456 ghosts in two topics", seed: [][]command{ghosts("t", 3000), ghosts("u", 456), ready("a", "u"), ready("b", "u")}, topics: []string{"t", "u"},
-			ghosts: append(ghostIDs(3000), ghostIDs(456)...), job: job("a", "u"),
-			want: redistest.State{Ready: queues{"u": {"b"}}, Buckets: buckets{"b": "u body of b"}},
-		},
-		{name: "a job behind 2,500 empty topics", seed: [][]command{ready("a", "topic2500")}, topics: manyTopics(2500), job: job("a", "topic2500")},
-	}
 	onEach(t, func(t *testing.T, b *backend) {
-		for _, c := range cases {
+		for _, c := range popCases {
 			t.Run(c.name, func(t *testing.T) {
 				b.seed(t, c.seed...)
 				topics := c.topics

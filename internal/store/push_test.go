@@ -1,115 +1,127 @@
 package store
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // pushedLifetime is the lifetime of the pushed jobs in these tests once they are ready.
 const pushedLifetime = 24 * time.Hour
 
-// TestPush pushes job x, topic new, body "new body".
+// Job x may be absent before its push, or wait in topic old, due at +60 s, or be ready between others.
+var (
+	xAbsent  = [][]command{waits("w", "old", 60*second), ready("r", "old")}
+	xIsReady = [][]command{ready("r1", "old"), ready("x", "old"), ready("r2", "old"), ready("n", "new"), waits("w", "old", 60*second)}
+
+	absentBuckets  = buckets{"w": "old body of w", "r": "old body of r", "x": "new new body"}
+	waitingBuckets = buckets{"w": "old body of w", "z": "old body of z", "r": "old body of r", "x": "new new body"}
+	readyBuckets   = buckets{"w": "old body of w", "r1": "old body of r1", "r2": "old body of r2", "n": "new body of n", "x": "new new body"}
+
+	xRescheduled  = redistest.State{Pool: []string{"x", "w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n"}}, Buckets: readyBuckets}
+	xChangedQueue = redistest.State{Pool: []string{"w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n", "x"}}, Buckets: readyBuckets}
+)
+
+func xWaits(due any) [][]command {
+	return [][]command{waits("w", "old", 40*second), waits("x", "old", due), waits("z", "old", 80*second), ready("r", "old")}
+}
+
+func xWaiting(b buckets, pool ...string) redistest.State {
+	return redistest.State{Pool: pool, Ready: queues{"old": {"r"}}, Buckets: b}
+}
+
+func xReady(b buckets, pool ...string) redistest.State {
+	return redistest.State{Pool: pool, Ready: queues{"old": {"r"}, "new": {"x"}}, Buckets: b}
+}
+
+const in30 = 30 * time.Second
+
+// pushCase is a push of job x, topic new, body "new body".
+type pushCase struct {
+	name   string
+	seed   [][]command
+	policy Policy
+	delay  time.Duration // used unless at is set
+	at     after
+	want   redistest.State // on an error, the state of the seed
+	due    any             // of x if it waits: relative to the seed (after) or the push (time.Duration), or a score
+	err    error
+}
+
 func TestPush(t *testing.T) {
-	const in30 = 30 * time.Second
-	// x may be absent beforehand, or wait in topic old, due at +60 s, or be ready between others.
-	absent := [][]command{waits("w", "old", 60*second), ready("r", "old")}
-	waiting := func(due any) [][]command {
-		return [][]command{waits("w", "old", 40*second), waits("x", "old", due), waits("z", "old", 80*second), ready("r", "old")}
-	}
-	isReady := [][]command{ready("r1", "old"), ready("x", "old"), ready("r2", "old"), ready("n", "new"), waits("w", "old", 60*second)}
-
-	absentBuckets := buckets{"w": "old body of w", "r": "old body of r", "x": "new new body"}
-	waitingBuckets := buckets{"w": "old body of w", "z": "old body of z", "r": "old body of r", "x": "new new body"}
-	readyBuckets := buckets{"w": "old body of w", "r1": "old body of r1", "r2": "old body of r2", "n": "new body of n", "x": "new new body"}
-
-	waitsFirst := func(b buckets, pool ...string) redistest.State {
-		return redistest.State{Pool: pool, Ready: queues{"old": {"r"}}, Buckets: b}
-	}
-	becomesReady := func(b buckets, pool ...string) redistest.State {
-		return redistest.State{Pool: pool, Ready: queues{"old": {"r"}, "new": {"x"}}, Buckets: b}
-	}
-	rescheduled := redistest.State{Pool: []string{"x", "w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n"}}, Buckets: readyBuckets}
-	changedQueue := redistest.State{Pool: []string{"w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n", "x"}}, Buckets: readyBuckets}
-
-	cases := []struct {
-		name   string
-		seed   [][]command
-		policy Policy
-		delay  time.Duration // used unless at is set
-		at     after
-		want   redistest.State // on an error, the state of the seed
-		due    any             // of x if it waits: relative to the seed (after) or the push (time.Duration), or a score
-		err    error
-	}{
-		{name: "absent, replace", seed: absent, policy: Replace, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
-		{name: "absent, refuse", seed: absent, policy: Refuse, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
-		{name: "absent, no delay", seed: absent, policy: Replace, want: becomesReady(absentBuckets, "w")},
-		{name: "absent, less than a millisecond", seed: absent, policy: Replace, delay: 1, want: waitsFirst(absentBuckets, "x", "w"), due: time.Millisecond},
-		{name: "absent, at a time", seed: absent, policy: Replace, at: 45*second + after(250*time.Millisecond), want: waitsFirst(absentBuckets, "x", "w"), due: 45*second + after(250*time.Millisecond)},
-		{name: "absent, at a time that is past", seed: absent, policy: Replace, at: -second, want: becomesReady(absentBuckets, "w")},
-
-		{name: "waiting, replace, sooner", seed: waiting(60 * second), policy: Replace, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
-		{name: "waiting, replace, later", seed: waiting(60 * second), policy: Replace, delay: 90 * time.Second, want: waitsFirst(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
-		{name: "waiting, refuse", seed: waiting(60 * second), policy: Refuse, delay: in30, err: ErrExists},
-		{name: "waiting, earlier, sooner", seed: waiting(60 * second), policy: KeepEarlier, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
-		{name: "waiting, earlier, later", seed: waiting(60 * second), policy: KeepEarlier, delay: 90 * time.Second, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
-		{name: "waiting, later, sooner", seed: waiting(60 * second), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
-		{name: "waiting, later, later", seed: waiting(60 * second), policy: KeepLater, delay: 90 * time.Second, want: waitsFirst(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
-		{name: "waiting, later, sooner, with a fraction", seed: waiting(60*second + after(125*time.Millisecond)), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60*second + after(125*time.Millisecond)},
-		{name: "waiting, replace, no delay", seed: waiting(60 * second), policy: Replace, want: becomesReady(waitingBuckets, "w", "z")},
-		{name: "waiting, later, no delay", seed: waiting(60 * second), policy: KeepLater, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
-		{name: "waiting, replace, at a time", seed: waiting(60 * second), policy: Replace, at: 45 * second, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 45 * second},
-		{name: "due but not moved yet, later", seed: waiting(-5 * second), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
-		{name: "due but not moved yet, earlier", seed: waiting(-5 * second), policy: KeepEarlier, delay: in30, want: becomesReady(waitingBuckets, "w", "z")},
-
-		{name: "ready, replace", seed: isReady, policy: Replace, delay: in30, want: rescheduled, due: in30},
-		{name: "ready, refuse", seed: isReady, policy: Refuse, delay: in30, err: ErrExists},
-		{name: "ready, earlier", seed: isReady, policy: KeepEarlier, delay: in30, want: changedQueue},
-		{name: "ready, later", seed: isReady, policy: KeepLater, delay: in30, want: rescheduled, due: in30},
-		{name: "ready, replace, no delay", seed: isReady, policy: Replace, want: changedQueue},
-
-		{name: "never due, earlier", seed: waiting("inf"), policy: KeepEarlier, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
-		{name: "never due, later", seed: waiting("inf"), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "w", "z", "x"), due: 9007199254740.992},
-		{name: "always due, earlier", seed: waiting("-inf"), policy: KeepEarlier, delay: in30, want: becomesReady(waitingBuckets, "w", "z")},
-		{name: "always due, later", seed: waiting("-inf"), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
-
-		{
+	testPushes(t,
+		pushCase{name: "absent, replace", seed: xAbsent, policy: Replace, delay: in30, want: xWaiting(absentBuckets, "x", "w"), due: in30},
+		pushCase{name: "absent, refuse", seed: xAbsent, policy: Refuse, delay: in30, want: xWaiting(absentBuckets, "x", "w"), due: in30},
+		pushCase{name: "absent, no delay", seed: xAbsent, policy: Replace, want: xReady(absentBuckets, "w")},
+		pushCase{name: "absent, less than a millisecond", seed: xAbsent, policy: Replace, delay: 1, want: xWaiting(absentBuckets, "x", "w"), due: time.Millisecond},
+		pushCase{name: "absent, at a time", seed: xAbsent, policy: Replace, at: 45*second + after(250*time.Millisecond), want: xWaiting(absentBuckets, "x", "w"), due: 45*second + after(250*time.Millisecond)},
+		pushCase{name: "absent, at a time that is past", seed: xAbsent, policy: Replace, at: -second, want: xReady(absentBuckets, "w")},
+		pushCase{
 			name: "bucket expired while it waited, refuse", policy: Refuse, delay: in30,
 			seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}},
 			want: redistest.State{Pool: []string{"x"}, Buckets: buckets{"x": "new new body"}}, due: in30,
 		},
-		{
+		pushCase{
 			name: "bucket expired while it waited, no delay", policy: Replace,
 			seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}},
 			want: redistest.State{Ready: queues{"new": {"x"}}, Buckets: buckets{"x": "new new body"}},
 		},
-		{
+		pushCase{
 			name: "bucket without a topic, later", policy: KeepLater, delay: in30,
 			seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}, {"HSET", "delayer:job_bucket:x", "body", "b"}}},
 			want: redistest.State{Pool: []string{"x"}, Buckets: buckets{"x": "new new body"}}, due: in30,
 		},
-		{
+		pushCase{
 			name: "ready in a broken queue, replace", policy: Replace, delay: in30,
 			seed: [][]command{content("x", "old"), text("ready_queue:old")},
 			want: redistest.State{Pool: []string{"x"}, Buckets: buckets{"x": "new new body"}, Other: buckets{"delayer:ready_queue:old": "string"}}, due: in30,
 		},
-		{
+		pushCase{
 			name: "delayed into a broken queue", policy: Replace, delay: in30,
 			seed: [][]command{text("ready_queue:new")},
 			want: redistest.State{Pool: []string{"x"}, Buckets: buckets{"x": "new new body"}, Other: buckets{"delayer:ready_queue:new": "string"}}, due: in30,
 		},
-	}
+	)
+}
+
+func TestPushOfAWaitingJob(t *testing.T) {
+	testPushes(t,
+		pushCase{name: "waiting, replace, sooner", seed: xWaits(60 * second), policy: Replace, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
+		pushCase{name: "waiting, replace, later", seed: xWaits(60 * second), policy: Replace, delay: 90 * time.Second, want: xWaiting(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
+		pushCase{name: "waiting, refuse", seed: xWaits(60 * second), policy: Refuse, delay: in30, err: ErrExists},
+		pushCase{name: "waiting, earlier, sooner", seed: xWaits(60 * second), policy: KeepEarlier, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
+		pushCase{name: "waiting, earlier, later", seed: xWaits(60 * second), policy: KeepEarlier, delay: 90 * time.Second, want: xWaiting(waitingBuckets, "w", "x", "z"), due: 60 * second},
+		pushCase{name: "waiting, later, sooner", seed: xWaits(60 * second), policy: KeepLater, delay: in30, want: xWaiting(waitingBuckets, "w", "x", "z"), due: 60 * second},
+		pushCase{name: "waiting, later, later", seed: xWaits(60 * second), policy: KeepLater, delay: 90 * time.Second, want: xWaiting(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
+		pushCase{name: "waiting, replace, no delay", seed: xWaits(60 * second), policy: Replace, want: xReady(waitingBuckets, "w", "z")},
+		pushCase{name: "waiting, later, no delay", seed: xWaits(60 * second), policy: KeepLater, want: xWaiting(waitingBuckets, "w", "x", "z"), due: 60 * second},
+		pushCase{name: "due but not moved yet, later", seed: xWaits(-5 * second), policy: KeepLater, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
+		pushCase{name: "due but not moved yet, earlier", seed: xWaits(-5 * second), policy: KeepEarlier, delay: in30, want: xReady(waitingBuckets, "w", "z")},
+		pushCase{name: "never due, earlier", seed: xWaits("inf"), policy: KeepEarlier, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
+		pushCase{name: "never due, later", seed: xWaits("inf"), policy: KeepLater, delay: in30, want: xWaiting(waitingBuckets, "w", "z", "x"), due: 9007199254740.992},
+		pushCase{name: "always due, earlier", seed: xWaits("-inf"), policy: KeepEarlier, delay: in30, want: xReady(waitingBuckets, "w", "z")},
+		pushCase{name: "always due, later", seed: xWaits("-inf"), policy: KeepLater, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
+	)
+}
+
+func TestPushOfAReadyJob(t *testing.T) {
+	testPushes(t,
+		pushCase{name: "ready, replace", seed: xIsReady, policy: Replace, delay: in30, want: xRescheduled, due: in30},
+		pushCase{name: "ready, refuse", seed: xIsReady, policy: Refuse, delay: in30, err: ErrExists},
+		pushCase{name: "ready, earlier", seed: xIsReady, policy: KeepEarlier, delay: in30, want: xChangedQueue},
+		pushCase{name: "ready, later", seed: xIsReady, policy: KeepLater, delay: in30, want: xRescheduled, due: in30},
+		pushCase{name: "ready, replace, no delay", seed: xIsReady, policy: Replace, want: xChangedQueue},
+	)
+}
+
+func testPushes(t *testing.T, cases ...pushCase) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
@@ -143,34 +155,40 @@ func TestPush(t *testing.T) {
 					return
 				}
 				b.expect(t, c.want)
-				due, waiting := b.due(t, "x")
-				if !waiting {
-					pushed.expectAfter(t, "expiry", b.expiry(t, "x"), pushedLifetime)
-					return
-				}
-				switch want := c.due.(type) {
-				case after:
-					if math.Abs(due-b.base-time.Duration(want).Seconds()) > 1e-6 {
-						t.Errorf("due %v s after the seed, want %v", due-b.base, time.Duration(want))
-					}
-				case time.Duration:
-					pushed.expectAfter(t, "due time", due, want)
-					if due < pushed.from+want.Seconds() {
-						t.Errorf("due %v s after the push began: early", due-pushed.from)
-					}
-				case float64:
-					if due != want {
-						t.Errorf("score %v, want %v", due, want)
-					}
-				}
-				// The script reads the clock first and sets the lifetime a little later in the same call.
-				allowed := rounding + pushed.to - pushed.from
-				if lifetime := b.expiry(t, "x") - due; math.Abs(lifetime-pushedLifetime.Seconds()) > allowed {
-					t.Errorf("kept for %v s after it is due, want %v", lifetime, pushedLifetime)
-				}
+				b.expectPushed(t, pushed, c.due)
 			})
 		}
 	}, alone)
+}
+
+// expectPushed checks when x is due, and how long it is kept.
+func (b *backend) expectPushed(t *testing.T, pushed span, wantDue any) {
+	t.Helper()
+	due, waiting := b.due(t, "x")
+	if !waiting {
+		pushed.expectAfter(t, "expiry", b.expiry(t, "x"), pushedLifetime)
+		return
+	}
+	switch want := wantDue.(type) {
+	case after:
+		if math.Abs(due-b.base-time.Duration(want).Seconds()) > 1e-6 {
+			t.Errorf("due %v s after the seed, want %v", due-b.base, time.Duration(want))
+		}
+	case time.Duration:
+		pushed.expectAfter(t, "due time", due, want)
+		if due < pushed.from+want.Seconds() {
+			t.Errorf("due %v s after the push began: early", due-pushed.from)
+		}
+	case float64:
+		if due != want {
+			t.Errorf("score %v, want %v", due, want)
+		}
+	}
+	// The script reads the clock first and sets the lifetime a little later in the same call.
+	allowed := rounding + pushed.to - pushed.from
+	if lifetime := b.expiry(t, "x") - due; math.Abs(lifetime-pushedLifetime.Seconds()) > allowed {
+		t.Errorf("kept for %v s after it is due, want %v", lifetime, pushedLifetime)
+	}
 }
 
 func TestPushRefusedByWrongType(t *testing.T) {
@@ -230,27 +248,6 @@ func TestPushScore(t *testing.T) {
 	}
 }
 
-// monitor returns the commands that Redis runs during the call.
-func (b *backend) monitor(t *testing.T, call func()) []string {
-	t.Helper()
-	redistest.NotExternal(t, "reads with MONITOR what others do, too")
-	conn, err := b.pool.Dial(t.Context())
-	check(t, err)
-	check(t, errOf(conn.Do("MONITOR")))
-	call()
-	end := fmt.Sprint("the end of the call ", rand.Uint64()) // not of another test's
-	b.do(t, "ECHO", end)
-	var lines []string
-	for {
-		line, err := redis.String(conn.Receive())
-		check(t, err)
-		if strings.HasSuffix(line, `"`+end+`"`) {
-			return lines
-		}
-		lines = append(lines, line)
-	}
-}
-
 // IDs, topics and bodies may contain any bytes.
 func TestPushAnyBytes(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
@@ -280,7 +277,7 @@ func TestPushWalksLittle(t *testing.T) {
 	for n := range again {
 		id := fmt.Sprint("x", n)
 		seeds = append(seeds, ready(id, "t"))
-		batch = append(batch, Delayed{Job{ID: id, Topic: "t", Body: "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil})
+		batch = append(batch, aJob(id, "t", time.Hour))
 	}
 	b.seed(t, seeds...)
 	p, err := b.Pipeline(t.Context())
@@ -330,247 +327,7 @@ func TestPushOfDifferentTerms(t *testing.T) {
 	}, alone)
 }
 
-// Jobs that become ready are announced once per call and topic, with the length of the queue. TestOneWaiterIsWoken covers other calls.
-func TestReadyIsAnnounced(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	b.seed(t, ready("r", "t"))
-	var jobs []Delayed
-	for _, id := range []string{"t1", "u1", "t2", "t3"} {
-		jobs = append(jobs, Delayed{Job{ID: id, Topic: id[:1], Body: "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
-	}
-	for _, topic := range []string{"t", "u"} {
-		b.do(t, "ZADD", b.keys.Waiters(topic), 1, "of "+topic)
-	}
-	got := b.woken(t, func() { check(t, b.pushAll(t, jobs...)) })
-	slices.Sort(got)
-	if !slices.Equal(got, []string{"of t: 4 t", "of u: 1 u"}) {
-		t.Errorf("woken: %q", got)
-	}
-}
-
-// A job is announced if it is the next one due, and due soon. Of several jobs the first one due is announced, whatever their order. A
-// rescheduled job is announced as well.
-func TestNextDueIsAnnounced(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	push := func(delays ...time.Duration) func() error {
-		var jobs []Delayed
-		for i, delay := range delays {
-			jobs = append(jobs, Delayed{Job{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil})
-		}
-		return func() error { return b.pushAll(t, jobs...) }
-	}
-	next := waits("w", "t", 40*second)
-	for _, c := range []struct {
-		name string
-		seed []command
-		call func() error
-		want []string
-	}{
-		{"the next", next, push(30 * time.Second), []string{"30000"}},
-		{"not the next", next, push(50 * time.Second), nil},
-		{"at no time soon", nil, push(2 * time.Minute), nil},
-		{"none of a batch soon", nil, push(2*time.Minute, 3*time.Minute), nil},
-		{"the first of a batch", next, push(10*time.Second, 20*time.Second), []string{"10000"}},
-		{"in the midst", next, push(20*time.Second, 10*time.Second, 30*time.Second, 0), []string{"10000"}},
-		{"rescheduled", next, func() error { return b.Reschedule(t.Context(), "w", 15*time.Second) }, []string{"15000"}},
-		{"rescheduled when ready", next, func() error { return b.Reschedule(t.Context(), "r", 15*time.Second) }, []string{"15000"}},
-	} {
-		b.seed(t, waits("overdue", "t", -5*second), ready("r", "t"), c.seed)
-		if got := b.told(t, "delayer:first_due", func() { check(t, c.call()) }); !slices.Equal(got, c.want) {
-			t.Errorf("%s: announced %q, want %q", c.name, got, c.want)
-		}
-	}
-}
-
 // pushAll stores the jobs in one call.
 func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
 	return errorOf(b.PushAll(jobs).Do(t.Context()))
-}
-
-// pushed pushes a job and returns the outcome.
-func (b *backend) pushed(t *testing.T, id string, delay time.Duration, policy Policy) (Outcome, error) {
-	t.Helper()
-	did := new(Told)
-	errs := made(t, b.Push([]Delayed{{Job{ID: id, Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy}, did}}))
-	return did.Did, errs[0]
-}
-
-// Only one push per window counts, whatever happens to its job. Pushes without a window ignore the window.
-func TestOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		once := Once(time.Hour)
-		expect := func(what string, id string, policy Policy, want Outcome) {
-			t.Helper()
-			did, err := b.pushed(t, id, 0, policy)
-			var wantErr error
-			if want == DidRefuse {
-				wantErr = ErrExists
-			}
-			if did != want || !errors.Is(err, wantErr) {
-				t.Errorf("%s: %v, %v, want %v, %v", what, did, err, want, wantErr)
-			}
-		}
-		for what, end := range map[string]func(id string){
-			"ready":    func(string) {},
-			"popped":   func(string) { _, _, err := b.pop(t.Context(), []string{"t"}); check(t, err) },
-			"reserved": func(string) { b.hold(t, "t", time.Hour) },
-			"acked":    func(string) { held, _ := b.hold(t, "t", time.Hour); made(t, b.Ack([]LeaseRef{held})) },
-			"dead":     func(string) { held, _ := b.hold(t, "t", time.Hour); made(t, b.Bury([]Burial{{held, "why", ""}})) },
-			"expired":  func(id string) { b.do(t, "DEL", b.keys.JobBucket(id)) },
-		} {
-			b.do(t, "FLUSHALL")
-			expect("first", "x", once, DidCreate)
-			end("x")
-			expect(what, "x", once, DidRefuse)
-			was := b.state(t)
-			expect(what+", again", "x", once, DidRefuse)
-			b.expect(t, was)
-			check(t, errOf(b.remove(t.Context(), "x")))
-			expect("removed when "+what, "x", once, DidCreate)
-		}
-		expect("without a window", "x", Replace, DidReplace)
-		expect("refused without a window", "y", Refuse, DidCreate)
-		expect("of one that exists without a window", "y", once, DidRefuse)
-		b.do(t, "DEL", b.keys.JobBucket("y"))
-		expect("of one that had none", "y", once, DidCreate)
-
-		// In a batch each push gets its own outcome, and none affects the others.
-		told := make([]Told, 3)
-		batch := []Delayed{
-			{Job{ID: "x", Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &told[0]},
-			{Job{ID: "z", Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &told[1]},
-			{Job{ID: "y", Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, &told[2]},
-		}
-		errs := made(t, b.PushAll(batch))
-		if want := []Told{{Did: DidRefuse}, {Did: DidCreate}, {Did: DidReplace}}; !slices.Equal(told, want) || errs[0] != ErrExists || errs[1] != nil || errs[2] != nil {
-			t.Errorf("a batch: %v, %v, want %v", told, errs, want)
-		}
-		if got, want := b.state(t).Once, []string{"x", "y", "z"}; !slices.Equal(got, want) {
-			t.Errorf("counted are %q, want %q", got, want)
-		}
-	}, alone)
-}
-
-// Windows that are over are removed, and the set itself expires after the last window.
-func TestOnceIsForgotten(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		key := b.keys.Once()
-		for i := range 25 {
-			b.do(t, "ZADD", key, 1000+i, fmt.Sprint("old ", i))
-		}
-		if did, err := b.pushed(t, "old 3", 0, Once(time.Hour)); did != DidCreate || err != nil {
-			t.Errorf("a window that is over: %v, %v", did, err)
-		}
-		if n := len(b.state(t).Once); n != 15 { // 25 less 10
-			t.Errorf("there are %d, want 15", n)
-		}
-		for i, window := range []time.Duration{time.Minute, 2 * time.Hour} {
-			check(t, errOf(b.pushed(t, fmt.Sprint("x", i), 0, Once(window))))
-			kept := time.Duration(b.do(t, "PTTL", key).(int64)) * time.Millisecond
-			if want := max(window, time.Hour); kept > want || kept < want-time.Minute {
-				t.Errorf("after a window of %v the set is kept for %v, want %v", window, kept, want)
-			}
-		}
-		if got, want := b.state(t).Once, []string{"old 3", "x0", "x1"}; !slices.Equal(got, want) {
-			t.Errorf("counted are %q, want %q", got, want)
-		}
-	})
-}
-
-// A burst of pushes becomes one job, due at most the given time after the first push.
-func TestDebounce(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		debounce := Debounce(100 * time.Second)
-		from := 0.0
-		ago := func(d time.Duration) { // sets the start of the burst
-			from = b.clock(t)
-			b.do(t, "HSET", b.keys.JobBucket("x"), "first", int64(from*1000)-d.Milliseconds())
-		}
-		expect := func(what string, policy Policy, want Outcome, due time.Duration) {
-			t.Helper()
-			var did Outcome
-			span := b.timed(t, func() {
-				var err error
-				did, err = b.pushed(t, "x", 30*time.Second, policy)
-				check(t, err)
-			})
-			at, waits := b.due(t, "x")
-			if did != want || waits != (due > 0) || waits && (at < cmp.Or(from, span.from)+due.Seconds()-rounding || at > span.to+due.Seconds()+rounding) {
-				t.Errorf("%s: %v, due at %v (%v), want %v, %v after %v", what, did, at, waits, want, due, span)
-			}
-			from = 0
-		}
-		expect("the first", debounce, DidCreate, 30*time.Second)
-		expect("the next", debounce, DidReplace, 30*time.Second)
-		ago(80 * time.Second)
-		expect("a late one", debounce, DidReplace, 20*time.Second)
-		ago(200 * time.Second)
-		expect("one that is too late", debounce, DidReplace, 0)
-		expect("when it is ready", debounce, DidReplace, 0)
-		b.hold(t, "t", time.Hour)
-		expect("when it is reserved", debounce, DidReplace, 30*time.Second)
-		ago(200 * time.Second)
-		expect("a push of another kind", Replace, DidReplace, 30*time.Second)
-		expect("the first again", debounce, DidReplace, 30*time.Second)
-		ago(0)
-		expect("with a delay that is too long", Debounce(10*time.Second), DidReplace, 10*time.Second)
-	})
-}
-
-// A push with Once may include a fingerprint. Then a push with a different fingerprint returns ErrReused.
-func TestOnceAs(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		one, other := OnceAs(time.Hour, "one thing"), OnceAs(time.Hour, "other")
-		group := func(id string, policy Policy) Delayed {
-			d := toGroup("t", "k", "1", Group{Longest: time.Hour})
-			d.ID, d.Policy = d.ID+id, policy
-			return d
-		}
-		job := func(id string, policy Policy) Delayed {
-			return Delayed{Job{ID: id, Topic: "t", Body: "b"}, Due{After: time.Hour}, Terms{Lifetime: time.Hour, Policy: policy}, new(Told)}
-		}
-		for name, push := range map[string]func(id string, policy Policy) error{
-			"one": func(id string, policy Policy) error { return made(t, b.Push([]Delayed{job(id, policy)}))[0] },
-			"many": func(id string, policy Policy) error {
-				return made(t, b.PushAll([]Delayed{job("z", Replace), job(id, policy)}))[1]
-			},
-			"group": func(id string, policy Policy) error { return made(t, b.Push([]Delayed{group(id, policy)}))[0] },
-		} {
-			t.Run(name, func(t *testing.T) {
-				b.seed(t)
-				tag := ""
-				if name == "group" {
-					tag = GroupTag("t", "k")
-				}
-				expect := func(what string, got, want error) {
-					t.Helper()
-					if got != want {
-						t.Errorf("%s: %v, want %v", what, got, want)
-					}
-				}
-				expect("first", push("x", one), nil)
-				was := b.state(t)
-				expect("the same", push("x", one), ErrExists)
-				expect("another", push("x", other), ErrReused)
-				expect("one that does not say", push("x", Once(time.Hour)), ErrExists)
-				b.expect(t, was)
-
-				expect("of another ID", push("y", other), nil)
-				b.do(t, "DEL", b.keys.OnceContent(tag+"y"))
-				expect("after what it said was lost", push("y", one), ErrExists)
-				b.do(t, "SET", b.keys.OnceContent(tag+"y"), "broken")
-				expect("after that was broken", push("y", one), ErrExists)
-
-				b.do(t, "ZREM", b.keys.Once(), tag+"x") // like Remove
-				b.do(t, "DEL", b.keys.JobBucket("x"))
-				expect("once it is free, one that does not say", push("x", Once(2*time.Hour)), nil)
-				expect("which is compared with none before it", push("x", other), ErrExists)
-			})
-		}
-		if errs := made(t, b.PushAll([]Delayed{job("x", other), job("new", one)})); errs[1] != nil {
-			t.Errorf("one that is refused keeps back another: %v", errs)
-		}
-	})
 }

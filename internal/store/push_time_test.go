@@ -74,29 +74,6 @@ func TestPushAtNeedsNoQueueYet(t *testing.T) {
 	}
 }
 
-// The clock of a real Redis keeps running: a job that is ready after a push is never early.
-func TestPushAtIsNeverEarly(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	atOnce := 0
-	for i := range 1000 {
-		now := b.clock(t)
-		// Usually within the current millisecond, where rounding would make a job early.
-		due := time.UnixMilli(int64(now*1000) + 1)
-		id := fmt.Sprint(i)
-		check(t, b.push(t.Context(), Job{ID: id, Topic: id, Body: "b"}, Due{At: due}, time.Hour, Replace))
-		pushed := b.clock(t)
-		if _, waits := b.due(t, id); !waits {
-			atOnce++
-			if early := float64(due.UnixMilli())/1000 - pushed; early > 0 {
-				t.Fatalf("ready %f ms before it is due", early*1000)
-			}
-		}
-		b.do(t, "FLUSHALL")
-	}
-	t.Logf("%d of 1,000 were ready at once", atOnce)
-}
-
 // A due time that a policy keeps is exact to the millisecond, although scores are binary fractions of seconds. A time between two
 // milliseconds, which only from 2106 on is not a lease, is rounded up.
 func TestKeptDueTimesAreExact(t *testing.T) {

@@ -75,19 +75,18 @@ func tried[T any](t *testing.T, c *Call[T]) error {
 	return err
 }
 
-// A server that takes no writes reports neither an empty queue nor a lost lease, as its data may be stale.
+// A server that takes no writes reports neither an empty queue nor a lost lease, as its data may be stale, and registers no waiter.
 func TestEmptyQueueOfAReplica(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t, alone)
-	gone := LeaseRef{"t", "gone", 1}
+	gone, me := LeaseRef{"t", "gone", 1}, Registration{Waiter: "me"}
 	ask := map[string]func() error{
-		"Pop": func() error { return tried(t, b.Pop(Wanted{Topics: []string{"t", "u"}, N: 1})) },
+		"Pop": func() error { return tried(t, b.Pop(Wanted{Topics: []string{"t", "u"}, N: 1, Registration: me})) },
 		"Reserve": func() error {
-			return tried(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}))
+			return tried(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: me}, Reservation{}))
 		},
-		"Look": func() error {
-			_, err := b.poll(t, Poll{Topics: []string{"t"}})
-			return err
+		"Poll": func() error {
+			return errOf(b.poll(t, Poll{Topics: []string{"t"}, Waiter: me.Waiter, Since: []time.Duration{0}}))
 		},
 		"Ack of many": func() error {
 			var failed error

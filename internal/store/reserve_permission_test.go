@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 	"time"
-
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // onRedisAs is onRedis with a second backend for a user who may do everything.
@@ -21,15 +19,17 @@ func reserves(ctx context.Context, s *Store) error {
 	return err
 }
 
+// letterD seeds a dead letter of topic t.
+var letterD = []command{
+	{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d", "reason", "r", "died", "1000"},
+	{"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
+}
+
 // TestReserveWithoutPermission is TestWithoutPermission for reserved jobs and dead letters.
 func TestReserveWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
 	ctx := t.Context()
-	letter := []command{
-		{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d", "reason", "r", "died", "1000"},
-		{"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
-	}
 	verb := func(name string) func(LeaseRef) error {
 		return func(held LeaseRef) error { return user.settleAs(t, name, held) }
 	}
@@ -49,25 +49,23 @@ func TestReserveWithoutPermission(t *testing.T) {
 		{"retry of the last attempt", "zadd rename zrem hmget", field("h", "options", "1 0 604800000"), verb("retry")},
 		{"extend", "zscore hmget zadd zrem pttl pexpire hset time", nil, verb("extend")},
 		{"bury", "zmscore hmget zadd zrem rename time", nil, verb("bury")},
-		{"requeue", "hget exists rename lpush zrem hdel hset pexpire", letter, func(LeaseRef) error {
-			return errorOf(user.Requeue(ctx, []string{"d"}, time.Hour))
-		}},
-		{"drop of a dead letter", "zmscore del zrem", letter, func(LeaseRef) error { _, err := user.DropDead(ctx, "t", []string{"d"}, time.Time{}); return err }},
-		{"remove of a dead letter", "hget del zrem zscore", letter, func(LeaseRef) error { _, err := user.remove(ctx, "d"); return err }},
-		{"dead letters", "hmget zrevrange", letter, func(LeaseRef) error {
+		{"requeue", "hget exists rename lpush zrem hdel hset pexpire", letterD, func(LeaseRef) error { return errorOf(user.Requeue(ctx, []string{"d"}, time.Hour)) }},
+		{"drop of a dead letter", "zmscore del zrem", letterD, func(LeaseRef) error { _, err := user.DropDead(ctx, "t", []string{"d"}, time.Time{}); return err }},
+		{"remove of a dead letter", "hget del zrem zscore", letterD, func(LeaseRef) error { _, err := user.remove(ctx, "d"); return err }},
+		{"dead letters", "hmget zrevrange", letterD, func(LeaseRef) error {
 			_, err := user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 10, Entries: 10, Whole: true})
 			return err
 		}},
-		{"each dead letter", "zrange zrevrange hmget", letter, func(LeaseRef) error {
+		{"each dead letter", "zrange zrevrange hmget", letterD, func(LeaseRef) error {
 			_, err := user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 1, Entries: 1, Stale: true})
 			if err == nil {
 				_, err = user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 10, Entries: 10, Oldest: true, Stale: true})
 			}
 			return err
 		}},
-		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letter, func(LeaseRef) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPosition{}); return err }},
-		{"stats", "zcard", letter, func(LeaseRef) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},
-		{"known topics", "zrange zcard", letter, func(LeaseRef) error { _, _, err := user.KnownTopics(ctx, 10, ""); return err }},
+		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letterD, func(LeaseRef) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPosition{}); return err }},
+		{"stats", "zcard", letterD, func(LeaseRef) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},
+		{"known topics", "zrange zcard", letterD, func(LeaseRef) error { _, _, err := user.KnownTopics(ctx, 10, ""); return err }},
 		{"reschedule of a reserved job", "time hget zscore pttl type zadd pexpire", nil, func(LeaseRef) error { return user.Reschedule(ctx, "h", time.Hour) }},
 		{"remove of a reserved job", "hget zscore del zrem", nil, func(LeaseRef) error { _, err := user.remove(ctx, "h"); return err }},
 		{"push of a reserved job", "hget zscore hset pexpire zadd", nil, func(LeaseRef) error {
@@ -85,47 +83,6 @@ func TestReserveWithoutPermission(t *testing.T) {
 				return func() error { return c.call(held) }
 			})
 		}
-	}
-}
-
-// TestReserveAtMaxmemory is TestAtMaxmemory for reserved jobs and dead letters: all of these calls succeed.
-func TestReserveAtMaxmemory(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	ctx := t.Context()
-	calls := map[string]func(t *testing.T, held LeaseRef) error{
-		"reserve":               func(t *testing.T, _ LeaseRef) error { return reserves(ctx, b.Store) },
-		"requeue":               func(t *testing.T, _ LeaseRef) error { return errorOf(b.Requeue(ctx, []string{"d"}, time.Hour)) },
-		"drop of a dead letter": func(t *testing.T, _ LeaseRef) error { return errOf(b.DropDead(ctx, "t", []string{"d"}, time.Time{})) },
-		"reschedule to now":     func(t *testing.T, _ LeaseRef) error { return b.Reschedule(ctx, "a", 0) },
-		"remove":                func(t *testing.T, _ LeaseRef) error { _, err := b.remove(ctx, "a"); return err },
-		"expiry of dead letters": func(t *testing.T, _ LeaseRef) error {
-			_, _, err := b.ExpireDead(ctx, 0, 0, DeadPosition{})
-			return err
-		},
-	}
-	for verb := range settlements {
-		calls[verb] = func(t *testing.T, held LeaseRef) error { return b.settleAs(t, verb, held) }
-	}
-	for name, call := range calls {
-		t.Run(name, func(t *testing.T) {
-			// The states without and with a full Redis.
-			var states []redistest.State
-			for _, limit := range []int{0, 1} {
-				b.do(t, "CONFIG", "SET", "maxmemory", 0)
-				b.seed(t, ready("a", "t"), ready("b", "t"), ready("c", "u"), []command{
-					{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d"}, {"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
-				})
-				held, _ := b.hold(t, "t", time.Minute)
-				b.do(t, "CONFIG", "SET", "maxmemory", limit, "maxmemory-policy", "noeviction")
-				if err := call(t, held); err != nil {
-					t.Errorf("maxmemory %d: %v", limit, err)
-				}
-				b.do(t, "CONFIG", "SET", "maxmemory", 0)
-				states = append(states, b.state(t))
-			}
-			b.expect(t, states[0])
-		})
 	}
 }
 

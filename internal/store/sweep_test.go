@@ -179,22 +179,11 @@ func TestSweepIsBounded(t *testing.T) {
 	}
 }
 
-// Without a permission, or with a key of another type, a sweep changes nothing and returns the error.
+// Data that a sweep can't read counts as present. With a key of another type it changes nothing and returns the error. See
+// TestWithoutPermission for other permissions.
 func TestSweepWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
-	for _, command := range []string{"evalsha", "time", "zrange", "zmscore", "zadd", "zrem", "rpop", "lrange", "zrangebyscore"} {
-		t.Run(command, func(t *testing.T) {
-			b.do(t, "ACL", "SETUSER", "u", "+@all")
-			b.seed(t, ghosts("t", 3), waits("a", "t", 60*second))
-			b.enterTopic(t, "t", 2*time.Hour)
-			b.expectDenied(t, command, func() error { return errOf(user.Sweep(t.Context(), Position{})) })
-			if known := b.topicsKnown(t); !slices.Equal(known, []string{"t"}) {
-				t.Errorf("known are %q", known)
-			}
-		})
-	}
-	// Data that can't be read counts as present.
 	for _, command := range []string{"hget", "exists", "hmget"} {
 		t.Run(command, func(t *testing.T) {
 			b.do(t, "ACL", "SETUSER", "u", "+@all")
@@ -280,4 +269,23 @@ func TestSweepWithBrokenOnce(t *testing.T) {
 			t.Errorf("%d topics are forgotten, want 1", forgotten)
 		}
 	})
+}
+
+// A wrong number of reserved jobs becomes the number of leases; the marks of limits stay. A number that has changed since
+// it was read is left as it is, and 0 is not stored.
+func TestFsckReserved(t *testing.T) {
+	b, _ := onRedis(t)
+	marked := func(n int) string { return fmt.Sprint(2*limitMark + n) }
+	b.do(t, "HSET", "delayer:reserved", "none", 5, "more", 1, "negative", -2, "limited", marked(7), "changed", 4)
+	corrected, err := b.FsckReserved([]ReservedCount{
+		{"none", "5", 0}, {"more", "1", 3}, {"negative", "-2", 2}, {"limited", marked(7), 3}, {"changed", "3", 9}, {"missing", "0", 1},
+	}).Do(t.Context())
+	if want := []string{"none", "more", "negative", "limited", "missing"}; err != nil || !slices.Equal(corrected, want) {
+		t.Errorf("corrected %q, %v, want %q", corrected, err, want)
+	}
+	kept, err := redis.StringMap(b.do(t, "HGETALL", "delayer:reserved"), nil)
+	want := map[string]string{"more": "3", "negative": "2", "limited": marked(3), "changed": "4", "missing": "1"}
+	if err != nil || !maps.Equal(kept, want) {
+		t.Errorf("the numbers are %v, %v, want %v", kept, err, want)
+	}
 }

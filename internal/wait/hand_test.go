@@ -26,7 +26,8 @@ type hand struct {
 	*Dispatcher
 	t    *testing.T
 	s    *partition
-	lost int // lost jobs, as reported to the owner
+	lost int   // lost jobs, as reported to the owner
+	one  *poll // in flight, for TestStates
 }
 
 func inHand(t *testing.T) *hand { return inHands(t, 1) }

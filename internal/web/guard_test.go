@@ -28,75 +28,84 @@ func area(patterns ...string) Area {
 	}
 }
 
-func TestGuard(t *testing.T) {
-	const token = "0123456789abcdef"
-	open := Options{Hosts: []string{"Delayer"}}
-	secured := Options{Token: token, Users: []User{{"alice", "secret"}}}
-	readOnly := Options{ReadOnly: true}
-	basic := func(name, password string) func(*http.Request) {
-		return func(r *http.Request) { r.SetBasicAuth(name, password) }
-	}
-	header := func(pairs ...string) func(*http.Request) {
-		return func(r *http.Request) {
-			for i := 0; i < len(pairs); i += 2 {
-				r.Header.Set(pairs[i], pairs[i+1])
-			}
+var (
+	openToAll       = Options{Hosts: []string{"Delayer"}}
+	withSecrets     = Options{Token: token, Users: []User{{"alice", "secret"}}}
+	readOnlyOptions = Options{ReadOnly: true}
+)
+
+func basicAuth(name, password string) func(*http.Request) {
+	return func(r *http.Request) { r.SetBasicAuth(name, password) }
+}
+
+func withHeader(pairs ...string) func(*http.Request) {
+	return func(r *http.Request) {
+		for i := 0; i < len(pairs); i += 2 {
+			r.Header.Set(pairs[i], pairs[i+1])
 		}
 	}
-	bearer := func(token string) func(*http.Request) { return header("Authorization", "Bearer "+token) }
-	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
-	none := func(*http.Request) {}
+}
 
-	tests := []struct {
-		name    string
-		options Options
-		method  string
-		path    string
-		change  func(*http.Request)
-		want    string // a prefix of the answer
-	}{
-		{"localhost", open, "GET", "/x", none, "in"},
-		{"an address", open, "GET", "/x", host("192.0.2.7:80"), "in"},
-		{"an IPv6 address", open, "GET", "/x", host("[::1]:9277"), "in"},
-		{"a name of ours", open, "GET", "/x", host("dElayer:9277"), "in"},
-		{"a name of ours, absolute", open, "GET", "/x", host("delayer."), "in"},
-		{"no name", open, "GET", "/x", host(""), "in"},
-		{"rebinding", open, "GET", "/x", host("evil.example"), "421 "},
-		{"rebinding, with an address in the name", open, "GET", "/x", host("127.0.0.1.evil.example"), "421 "},
+func bearerToken(token string) func(*http.Request) {
+	return withHeader("Authorization", "Bearer "+token)
+}
 
-		{"no token", secured, "GET", "/x", none, "401 "},
-		{"the token", secured, "GET", "/x", bearer(token), "in"},
-		{"the token, another spelling", secured, "GET", "/x", header("Authorization", "bearer  "+token), "in"},
-		{"an empty token", secured, "GET", "/x", bearer(""), "401 "},
-		{"no scheme", secured, "GET", "/x", header("Authorization", token), "401 "},
-		{"the token as a password", secured, "GET", "/x", basic("me", token), "in"},
-		{"a user", secured, "GET", "/x", basic("alice", "secret"), "in"},
-		{"a user's wrong password", secured, "GET", "/x", basic("alice", "Secret"), "401 "},
-		{"an unknown user without a password", secured, "GET", "/x", basic("bob", ""), "401 "},
-		{"only users, no token shown", Options{Users: secured.Users}, "GET", "/x", bearer(""), "401 "},
-		{"open to all", secured, "GET", "/open", bearer(token), "in"},
-		{"open to all, but not to other names", secured, "GET", "/open", host("evil.example"), "421 "},
+func ofHost(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
-		{"post", open, "POST", "/x", none, "in"},
-		{"post of our own page", open, "POST", "/x", header("Sec-Fetch-Site", "same-origin"), "in"},
-		{"post of another site's page", open, "POST", "/x", header("Sec-Fetch-Site", "cross-site"), "403 refused: another site"},
-		{"post of an old browser, another site's page", open, "POST", "/x", header("Origin", "https://evil.example"), "403 "},
-		{"post of an old browser, our own page", open, "POST", "/x", header("Origin", "http://localhost"), "in"},
-		{"post of a file", open, "POST", "/x", header("Origin", "null"), "403 "},
-		{"a link of another site", open, "GET", "/x", header("Sec-Fetch-Site", "cross-site"), "in"},
+func unchanged(*http.Request) {}
 
-		{"read only, get", readOnly, "GET", "/x", none, "in"},
-		{"a get that changes", open, "GET", "/change", none, "in"},
-		{"a get that changes, of another site's page", open, "GET", "/change", header("Sec-Fetch-Site", "cross-site"), "403 refused: another site"},
-		{"read only, a get that changes", readOnly, "GET", "/change", none, "403 refused: read_only"},
-		{"read only, post", readOnly, "POST", "/x", none, "403 refused: read_only"},
-		{"read only, a post that reads", readOnly, "POST", "/get", none, "in"},
-	}
-	for _, test := range tests {
+var guardCases = []struct {
+	name    string
+	options Options
+	method  string
+	path    string
+	change  func(*http.Request)
+	want    string // a prefix of the answer
+}{
+	{"localhost", openToAll, "GET", "/x", unchanged, "in"},
+	{"an address", openToAll, "GET", "/x", ofHost("192.0.2.7:80"), "in"},
+	{"an IPv6 address", openToAll, "GET", "/x", ofHost("[::1]:9277"), "in"},
+	{"a name of ours", openToAll, "GET", "/x", ofHost("dElayer:9277"), "in"},
+	{"a name of ours, absolute", openToAll, "GET", "/x", ofHost("delayer."), "in"},
+	{"no name", openToAll, "GET", "/x", ofHost(""), "in"},
+	{"rebinding", openToAll, "GET", "/x", ofHost("evil.example"), "421 "},
+	{"rebinding, with an address in the name", openToAll, "GET", "/x", ofHost("127.0.0.1.evil.example"), "421 "},
+
+	{"no token", withSecrets, "GET", "/x", unchanged, "401 "},
+	{"the token", withSecrets, "GET", "/x", bearerToken(token), "in"},
+	{"the token, another spelling", withSecrets, "GET", "/x", withHeader("Authorization", "bearer  "+token), "in"},
+	{"an empty token", withSecrets, "GET", "/x", bearerToken(""), "401 "},
+	{"no scheme", withSecrets, "GET", "/x", withHeader("Authorization", token), "401 "},
+	{"the token as a password", withSecrets, "GET", "/x", basicAuth("me", token), "in"},
+	{"a user", withSecrets, "GET", "/x", basicAuth("alice", "secret"), "in"},
+	{"a user's wrong password", withSecrets, "GET", "/x", basicAuth("alice", "Secret"), "401 "},
+	{"an unknown user without a password", withSecrets, "GET", "/x", basicAuth("bob", ""), "401 "},
+	{"only users, no token shown", Options{Users: withSecrets.Users}, "GET", "/x", bearerToken(""), "401 "},
+	{"open to all", withSecrets, "GET", "/open", bearerToken(token), "in"},
+	{"open to all, but not to other names", withSecrets, "GET", "/open", ofHost("evil.example"), "421 "},
+
+	{"post", openToAll, "POST", "/x", unchanged, "in"},
+	{"post of our own page", openToAll, "POST", "/x", withHeader("Sec-Fetch-Site", "same-origin"), "in"},
+	{"post of another site's page", openToAll, "POST", "/x", withHeader("Sec-Fetch-Site", "cross-site"), "403 refused: another site"},
+	{"post of an old browser, another site's page", openToAll, "POST", "/x", withHeader("Origin", "https://evil.example"), "403 "},
+	{"post of an old browser, our own page", openToAll, "POST", "/x", withHeader("Origin", "http://localhost"), "in"},
+	{"post of a file", openToAll, "POST", "/x", withHeader("Origin", "null"), "403 "},
+	{"a link of another site", openToAll, "GET", "/x", withHeader("Sec-Fetch-Site", "cross-site"), "in"},
+
+	{"read only, get", readOnlyOptions, "GET", "/x", unchanged, "in"},
+	{"a get that changes", openToAll, "GET", "/change", unchanged, "in"},
+	{"a get that changes, of another site's page", openToAll, "GET", "/change", withHeader("Sec-Fetch-Site", "cross-site"), "403 refused: another site"},
+	{"read only, a get that changes", readOnlyOptions, "GET", "/change", unchanged, "403 refused: read_only"},
+	{"read only, post", readOnlyOptions, "POST", "/x", unchanged, "403 refused: read_only"},
+	{"read only, a post that reads", readOnlyOptions, "POST", "/get", unchanged, "in"},
+}
+
+func TestGuard(t *testing.T) {
+	for _, test := range guardCases {
 		t.Run(test.name, func(t *testing.T) {
-			open, pages := area("/open"), area("/")
-			open.Open, pages.Pages = true, true
-			f := New(test.options, pages, open)
+			openToAll, pages := area("/open"), area("/")
+			openToAll.Open, pages.Pages = true, true
+			f := New(test.options, pages, openToAll)
 			r := httptest.NewRequest(test.method, "http://localhost"+test.path, nil)
 			test.change(r)
 			w := httptest.NewRecorder()
@@ -154,7 +163,6 @@ func TestRefusalInPlainText(t *testing.T) {
 
 // Requests without a route pass the guard like any other, and are never redirected.
 func TestGuardWithoutARoute(t *testing.T) {
-	const token = "0123456789abcdef"
 	for _, test := range []struct {
 		method, target, host string
 		token                bool

@@ -31,17 +31,16 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestIncludes puts small scripts together.
-func TestIncludes(t *testing.T) {
-	parts := map[string]string{
-		"parts/a.lua":    "-- Some.\n\n-- One.\nlocal one, uno = 1, 1\nlocal two = 2 -- more\nlocal function three(x)\n  return x + one + two -- in all\nend\n",
-		"parts/b.lua":    "-- include: a: one\nlocal four = one + 3\n",
-		"parts/d.lua":    "-- More.\n-- include: a\n\nlocal function seven(x)\n  return x .. six\nend\n\nlocal six = POOL .. one\n",
-		"parts/call.lua": "local left = 9\n",
-		"parts/e.lua":    "-- include: call\n\nlocal function spend()\n  left = left - 1\nend\n",
-	}
-	for _, c := range []struct{ name, script, want string }{
-		{"each definition once, behind what it includes", "-- include: a: uno three; b: four\nlocal y = three(four) + uno\nreturn y\n", `local one, uno = 1, 1
+var parts = map[string]string{
+	"parts/a.lua":    "-- Some.\n\n-- One.\nlocal one, uno = 1, 1\nlocal two = 2 -- more\nlocal function three(x)\n  return x + one + two -- in all\nend\n",
+	"parts/b.lua":    "-- include: a: one\nlocal four = one + 3\n",
+	"parts/d.lua":    "-- More.\n-- include: a\n\nlocal function seven(x)\n  return x .. six\nend\n\nlocal six = POOL .. one\n",
+	"parts/call.lua": "local left = 9\n",
+	"parts/e.lua":    "-- include: call\n\nlocal function spend()\n  left = left - 1\nend\n",
+}
+
+var includeCases = []struct{ name, script, want string }{
+	{"each definition once, behind what it includes", "-- include: a: uno three; b: four\nlocal y = three(four) + uno\nreturn y\n", `local one, uno = 1, 1
 local two = 2
 local function three(x)
   return x + one + two
@@ -50,8 +49,8 @@ local four = one + 3
 local y = three(four) + uno
 return y
 `},
-		{"in a block, but for what is defined", "-- include: a: two\nlocal y = two\nif y then\n  -- include: b: four\n  y = four\nend\n-- include: b: four; a: three uno\nreturn three(uno, four)\n",
-			`local two = 2
+	{"in a block, but for what is defined", "-- include: a: two\nlocal y = two\nif y then\n  -- include: b: four\n  y = four\nend\n-- include: b: four; a: three uno\nreturn three(uno, four)\n",
+		`local two = 2
 local y = two
 if y then
   local one, uno = 1, 1
@@ -65,8 +64,8 @@ local function three(x)
 end
 return three(uno, four)
 `},
-		{"what Go writes, what is of the same part, and what a head includes", "-- include: d\nreturn seven(POOL)\n",
-			`local POOL = 'p'
+	{"what Go writes, what is of the same part, and what a head includes", "-- include: d\nreturn seven(POOL)\n",
+		`local POOL = 'p'
 local one, uno = 1, 1
 local six = POOL .. one
 local function seven(x)
@@ -74,10 +73,10 @@ local function seven(x)
 end
 return seven(POOL)
 `},
-		{"a header's first paragraph", "-- s: adds one,\n-- and two.\n--\n-- KEYS[1] none\n-- include: a\nreturn one + two -- more\n",
-			"-- s: adds one,\n-- and two.\nlocal one, uno = 1, 1\nlocal two = 2\nreturn one + two -- more\n"},
-		{"a header of one paragraph", "-- s: returns one.\n-- include: a: one\nreturn one\n", "-- s: returns one.\nlocal one, uno = 1, 1\nreturn one\n"},
-		{"what all scopes share", "-- include: call: left\nfor _ = 1, 2 do\n  -- include: e: spend\n  spend()\nend\nreturn 0\n", `local left = 9
+	{"a header's first paragraph", "-- s: adds one,\n-- and two.\n--\n-- KEYS[1] none\n-- include: a\nreturn one + two -- more\n",
+		"-- s: adds one,\n-- and two.\nlocal one, uno = 1, 1\nlocal two = 2\nreturn one + two -- more\n"},
+	{"a header of one paragraph", "-- s: returns one.\n-- include: a: one\nreturn one\n", "-- s: returns one.\nlocal one, uno = 1, 1\nreturn one\n"},
+	{"what all scopes share", "-- include: call: left\nfor _ = 1, 2 do\n  -- include: e: spend\n  spend()\nend\nreturn 0\n", `local left = 9
 for _ = 1, 2 do
   local function spend()
     left = left - 1
@@ -86,15 +85,19 @@ for _ = 1, 2 do
 end
 return 0
 `},
-		{"what is not defined", "-- include: a: six; c: seven\nreturn six, seven\n",
-			"s.lua:1: includes seven, which parts/c.lua does not define\ns.lua:1: includes six, which parts/a.lua does not define"},
-		{"what is not used", "-- include: a: one two\nreturn one\n", "s.lua:1: includes two, and does not use it"},
-		{"what is not used in the block", "if KEYS then\n  -- include: a: one\n  ARGV = 1\nend\nreturn one\n", "s.lua:2: includes one, and does not use it\ns.lua:5: uses one, and does not include it"},
-		{"what is not included", "-- include: a: one\nlocal function f()\n  x = two\nend\nreturn one\n", "s.lua:3: uses two, and does not include it\ns.lua:3: uses x, and does not include it"},
-		{"what is refused", "local call = redis.call\nreturn call(KEYS[1], string.format('%d %s', 1, 'a'))\n", "s.lua:2: Lua's %s ends at a zero byte, which topics and IDs may have: use ..\n" +
-			"s.lua:2: the command is no literal text, which Redis behind some proxies refuses"},
-		{"what is no Lua", "return return\n", "s.lua line:1(column:13) near 'return':   syntax error\n"},
-	} {
+	{"what is not defined", "-- include: a: six; c: seven\nreturn six, seven\n",
+		"s.lua:1: includes seven, which parts/c.lua does not define\ns.lua:1: includes six, which parts/a.lua does not define"},
+	{"what is not used", "-- include: a: one two\nreturn one\n", "s.lua:1: includes two, and does not use it"},
+	{"what is not used in the block", "if KEYS then\n  -- include: a: one\n  ARGV = 1\nend\nreturn one\n", "s.lua:2: includes one, and does not use it\ns.lua:5: uses one, and does not include it"},
+	{"what is not included", "-- include: a: one\nlocal function f()\n  x = two\nend\nreturn one\n", "s.lua:3: uses two, and does not include it\ns.lua:3: uses x, and does not include it"},
+	{"what is refused", "local call = redis.call\nreturn call(KEYS[1], string.format('%d %s', 1, 'a'))\n", "s.lua:2: Lua's %s ends at a zero byte, which topics and IDs may have: use ..\n" +
+		"s.lua:2: the command is no literal text, which Redis behind some proxies refuses"},
+	{"what is no Lua", "return return\n", "s.lua line:1(column:13) near 'return':   syntax error\n"},
+}
+
+// TestIncludes puts small scripts together.
+func TestIncludes(t *testing.T) {
+	for _, c := range includeCases {
 		sources := fstest.MapFS{"s.lua": {Data: []byte(c.script)}}
 		for name, text := range parts {
 			sources[name] = &fstest.MapFile{Data: []byte(text)}

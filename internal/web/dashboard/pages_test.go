@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"encoding/json"
-	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -14,11 +13,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
-	"github.com/mix-basic/delayer/server"
 )
 
 // mark begins hostile texts. What follows it must never appear unescaped.
@@ -258,88 +254,6 @@ func TestRedisHangs(t *testing.T) {
 	f.get(link("/ui/job", "id", "id")).has(t, "a job", http.StatusServiceUnavailable)
 	f.Continue()
 	eventually(t, "the job is there again", func() bool { return f.get(link("/ui/job", "id", "id")).status == http.StatusOK })
-}
-
-// TestManyTopics pages through many topics in any order, topics with jobs first, and filters by a text.
-func TestManyTopics(t *testing.T) {
-	f := start(t, web.Options{})
-	args := []any{"delayer:topics"}
-	const idle = 1000
-	for i := range idle {
-		args = append(args, 0, fmt.Sprintf("idle-%04d", i))
-	}
-	f.Do("ZADD", args...)
-	f.push("zz-waiting", "b", "x", time.Hour)
-	for i := range 3 {
-		f.push("zz-ready", fmt.Sprint("a", i), "x", 0)
-	}
-	f.bury("zz-dead <b>", "d", "x", "r", "e")
-	f.bury("zz-dead <b>", "d2", "x", "r", "e")
-	for _, c := range []struct {
-		query string
-		first []string
-		says  string
-	}{
-		{"", []string{"zz-ready", "zz-dead <b>", "zz-waiting", "idle-0000"}, "1 to 50 of 1,003"},
-		{"?sort=name", []string{"idle-0000", "idle-0001"}, "1 to 50 of 1,003"},
-		{"?sort=dead", []string{"zz-dead <b>", "idle-0000"}, "1 to 50 of 1,003"},
-		{"?sort=waiting", []string{"zz-waiting", "idle-0000"}, "1 to 50 of 1,003"},
-		{"?sort=ready", []string{"zz-ready", "idle-0000"}, "1 to 50 of 1,003"},
-		{"?sort=overdue", []string{"zz-ready", "idle-0000"}, "1 to 50 of 1,003"},
-		{"?sort=<script>", []string{"zz-ready", "zz-dead <b>"}, "1 to 50 of 1,003"},
-		{"?page=2", []string{"idle-0047"}, "51 to 100 of 1,003"},
-		{"?page=21", []string{"idle-0997", "idle-0998", "idle-0999"}, "1,001 to 1,003 of 1,003"},
-		{"?q=zz-", []string{"zz-ready", "zz-dead <b>", "zz-waiting"}, "1 to 3 of 3"},
-		{"?q=-00&page=2&sort=name", []string{"idle-0050"}, "51 to 100 of 100"},
-		{"?q=nothing", nil, "No topic matches"},
-	} {
-		got := f.get("/ui/topics" + c.query)
-		checkPage(t, "en", c.query, got)
-		got.has(t, c.query, http.StatusOK, c.says)
-		topics := got.named("data-row")
-		if len(topics) < len(c.first) || len(topics) > pageSize || !slices.Equal(topics[:len(c.first)], c.first) {
-			t.Errorf("%s: %q, want %q", c.query, topics, c.first)
-		}
-		if len(got.body) > 100<<10 {
-			t.Errorf("%s: %d bytes", c.query, len(got.body))
-		}
-	}
-}
-
-// TestMoreTopicsThanAreCounted checks that the page reports this, and that the filter finds the rest.
-func TestMoreTopicsThanAreCounted(t *testing.T) {
-	f := start(t, web.Options{})
-	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('topic-%06d', i)) end", 1, "delayer:topics", inspect.MostTopics+500)
-	f.Do("RPUSH", "delayer:ready_queue:topic-000007", "x", "y")
-	got := f.get("/ui/topics")
-	got.has(t, "topics", http.StatusOK, `id="topics-cut"`, "The 10,000 topics used last are counted, of 10,500")
-	got = f.get("/ui/topics?q=000007")
-	got.has(t, "the filter", http.StatusOK, "1 to 1 of 1", `state=ready&amp;topic=topic-000007">2</a>`)
-	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 20000 + i, string.format('more-%06d', i)) end", 1, "delayer:topics", 100000)
-	f.dashboard.touch()
-	if topics := f.get("/ui/topics?q=topic-000007").named("data-row"); !slices.Equal(topics, []string{"topic-000007"}) {
-		t.Errorf("by its whole name %q are found", topics)
-	}
-}
-
-// TestBehindNamesAll checks that topics with slow consumers are named and linked, worst first, with the
-// number of further ones.
-func TestBehindNamesAll(t *testing.T) {
-	f := start(t, web.Options{})
-	for i := range 7 {
-		f.Do("HSET", fmt.Sprint("delayer:job_bucket:j", i), "topic", fmt.Sprint("slow<", i), "body", "x")
-		f.Do("EXPIRE", fmt.Sprint("delayer:job_bucket:j", i), 7*24*3600-300-60*i)
-		f.Do("ZADD", "delayer:job_pool", time.Now().Add(time.Duration(-300-60*i)*time.Second).Unix(), fmt.Sprint("j", i))
-	}
-	stop := redistest.Background(t, server.New(f.Pool(), server.Options{}).Run)
-	eventually(t, "all are ready", func() bool { return len(f.State().Ready) == 7 })
-	stop()
-	f.dashboard.touch()
-	names := regexp.MustCompile(`<li>No consumer is listening.*</li>`).FindString(f.get("/").body)
-	topics := response{body: names}.named("data-topic")
-	if want := []string{"slow<6", "slow<5", "slow<4", "slow<3", "slow<2"}; !slices.Equal(topics, want) || !strings.Contains(names, `<a href="ui/topics?sort=overdue">and 2 more</a>`) {
-		t.Errorf("named are %q: %s", topics, names)
-	}
 }
 
 // TestWithoutRights checks that the page names what was refused.

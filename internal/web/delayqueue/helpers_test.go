@@ -35,8 +35,7 @@ type fixture struct {
 // setup has options that tests override.
 type setup struct {
 	Options
-	web    web.Options
-	listen func(net.Listener) net.Listener
+	web web.Options
 	// patience is how long Redis may be silent. 0 means long enough for a busy machine.
 	patience time.Duration
 }
@@ -49,9 +48,6 @@ func start(t testing.TB, s setup) *fixture {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	f.addr = l.Addr().String()
-	if s.listen != nil {
-		l = s.listen(l)
-	}
 	t.Cleanup(func() {
 		f.client.Close()
 		pool.Close()

@@ -2,7 +2,6 @@ package delayqueue
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,20 +40,6 @@ func TestRedisAway(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A pop that waits while Redis restarts keeps waiting and gets the next job.
-func TestPopSurvivesARestart(t *testing.T) {
-	f := start(t, setup{})
-	waiting := f.later("/pop", `{"topic":"t"}`)
-	f.waits("t")
-	f.redis.Kill()
-	f.redis.Restart()
-	until(t, "the job is pushed", func() bool {
-		_, err := f.client.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0)
-		return err == nil
-	})
-	f.arrives(waiting).expect(t, done, `{"id":"a","body":"b"}`)
 }
 
 // When Redis refuses a call, the answer says why, and has none of Redis's words, which go to Failed.
@@ -109,33 +94,5 @@ func TestStop(t *testing.T) {
 	}
 	if _, err := http.Post("http://"+f.addr+"/pop", "", nil); err == nil {
 		t.Error("it still takes connections")
-	}
-}
-
-// Hundreds of polls share a few connections to Redis; each gets its job, and all are answered when the
-// server stops.
-func TestManyPolls(t *testing.T) {
-	const polls, topics = 450, 150
-	f := start(t, setup{})
-	conns := make([]*net.TCPConn, polls)
-	for n := range conns {
-		conns[n] = f.request("/pop", fmt.Sprintf(`{"topic":"t%d"}`, n%topics))
-		if n == topics-1 {
-			for n := range topics { // before the others: requests on several connections arrive in any order
-				f.waits(fmt.Sprint("t", n))
-			}
-		}
-	}
-	until(t, "all wait", func() bool { return f.front.Counts().Waiting == polls })
-	until(t, "a handful of connections to Redis is left", func() bool { return f.redis.Connections() <= 8 })
-	for n := range topics {
-		f.push(fmt.Sprint(n), fmt.Sprint("t", n), fmt.Sprint("body of ", n), client.TTR(time.Hour))
-	}
-	for n := range topics { // first come, first served
-		f.answer(conns[n]).expect(t, done, fmt.Sprintf(`{"id":"%d","body":"body of %[1]d"}`, n))
-	}
-	f.stop()
-	for _, conn := range conns[topics:] {
-		f.answer(conn).expect(t, done, "null")
 	}
 }

@@ -60,6 +60,11 @@ func TestBehindAPath(t *testing.T) {
 	p.click("#filter button")
 	p.shows("#range", "1 to 1 of 1")
 
+	requeueDead(p, topic, id)
+}
+
+// requeueDead finds a dead letter of the topic, requeues it, and removes it.
+func requeueDead(p page, topic, id string) {
 	p.redis.Do("HSET", "delayer:job_bucket:"+id, "id", id, "topic", topic, "body", "bytes")
 	p.redis.Do("RPUSH", "delayer:ready_queue:"+topic, id)
 	delivery := p.reserve(topic)

@@ -117,6 +117,23 @@ func fillHour(t *testing.T, addr string) {
 	}
 }
 
+// notify pushes and takes jobs evenly.
+func notify(ctx context.Context, c *client.Client) {
+	evening := time.NewTicker(150 * time.Millisecond)
+	defer evening.Stop()
+	for ctx.Err() == nil {
+		<-evening.C
+		c.Push(ctx, client.Message{Topic: "notify", Body: "b"}, 200*time.Millisecond)
+		for {
+			d, err := c.Reserve(ctx, 10*time.Millisecond, time.Minute, "notify")
+			if err != nil {
+				break
+			}
+			d.Ack(ctx)
+		}
+	}
+}
+
 // fillShop fills Redis with a shop's jobs, and keeps handling some of them.
 func fillShop(t *testing.T, addr string) {
 	t.Helper()
@@ -166,19 +183,5 @@ func fillShop(t *testing.T, addr string) {
 	fillSchedules(t, c)
 	fillHour(t, addr)
 	working.Go(func() { c.Reserve(ctx, time.Hour, time.Minute, "close_order", "report", "clean_up") })
-	working.Go(func() {
-		evening := time.NewTicker(150 * time.Millisecond)
-		defer evening.Stop()
-		for ctx.Err() == nil {
-			<-evening.C
-			c.Push(ctx, client.Message{Topic: "notify", Body: "b"}, 200*time.Millisecond)
-			for {
-				d, err := c.Reserve(ctx, 10*time.Millisecond, time.Minute, "notify")
-				if err != nil {
-					break
-				}
-				d.Ack(ctx)
-			}
-		}
-	})
+	working.Go(func() { notify(ctx, c) })
 }
