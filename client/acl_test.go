@@ -3,8 +3,6 @@ package client_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,18 +11,6 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
-
-// The Chinese page has the same ACL lines as the English page.
-func TestChineseRights(t *testing.T) {
-	lines := func(page string) []string {
-		text, err := os.ReadFile("../docs/" + page)
-		check(t, err)
-		return slices.DeleteFunc(slices.Collect(strings.Lines(string(text))), func(line string) bool { return !strings.HasPrefix(line, "ACL SETUSER") })
-	}
-	if got, want := lines("operating.zh-CN.md"), lines("operating.md"); len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("docs/operating.zh-CN.md has\n%s\nand docs/operating.md has\n%s", strings.Join(got, ""), strings.Join(want, ""))
-	}
-}
 
 // The permissions in docs/operating.md suffice for every call of producers and consumers.
 func TestDocumentedRights(t *testing.T) {

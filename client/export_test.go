@@ -29,12 +29,6 @@ func (c *Client) Pushes() (underWay, gathered int) {
 	return h.UnderWay, h.Waiting
 }
 
-// PushesToGroups is Pushes for pushes to groups.
-func (c *Client) PushesToGroups() (underWay, gathered int) {
-	h := c.calls.grouped.ForTests(c.fleet.Stores[0])
-	return h.UnderWay, h.Waiting
-}
-
 // WarmUp opens as many connections as settlements of all kinds need.
 func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn
@@ -91,14 +85,8 @@ func (c *Client) Pops(topic string) (underWay, unclaimed int) {
 // Queues returns the number of topics of which the Client keeps state.
 func Queues(c *Client) int { return c.dispatcher.ForTests().State("").Topics }
 
-// Wakes returns how often the Client was woken for the topic.
-func Wakes(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Wakes }
-
 // Registered reports whether Redis wakes the Client for the topic's jobs.
 func Registered(c *Client, topic string) bool { return c.dispatcher.ForTests().State(topic).Registered }
-
-// Leaving returns how many callers leave as soon as a poll's reply has arrived.
-func Leaving(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Leaving }
 
 // Calm makes the Client behave as if its checks had found nothing for a long time.
 func (c *Client) Calm() { c.dispatcher.ForTests().Calm() }

@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +31,7 @@ var longGroup = client.GroupOptions{Longest: time.Hour}
 // another group.
 func TestGroupMax(t *testing.T) {
 	for _, partitions := range []int{1, 5} {
-		f := startPartitions(t, partitions)
-		f.Client = f.open(client.WithPartitions(partitions))
+		f := inPartitions(t, partitions)
 		three := client.GroupOptions{Max: 3, Longest: time.Hour}
 		var ids []string
 		for i, want := range []client.Outcome{client.Created, client.Added, client.Added, client.Created} {
@@ -193,8 +191,7 @@ func TestGroupTerms(t *testing.T) {
 // A batch may mix pushes to groups with other pushes, and may have several pushes to one group.
 func TestGroupBatch(t *testing.T) {
 	for _, partitions := range []int{1, 5} {
-		f := startPartitions(t, partitions)
-		f.Client = f.open(client.WithPartitions(partitions))
+		f := inPartitions(t, partitions)
 		batch := jobs(0, 3, "u", time.Hour)
 		to := func(key string) []client.PushOption {
 			return []client.PushOption{client.Group(key, client.GroupOptions{Max: 200, Longest: time.Hour})}
@@ -285,43 +282,6 @@ func TestBatchToLargeGroups(t *testing.T) {
 	}
 }
 
-// Pushes to large groups that come while others are in flight share batches, up to a size limit.
-func TestPushesToLargeGroupsShareRoundTrips(t *testing.T) {
-	f := start(t, alone, undivided)
-	const keys = 20
-	first := f.largeGroups(keys)
-	c := f.patient()
-	ended, cancel := context.WithCancel(t.Context())
-	var calls []func() error
-	for key := range keys {
-		ctx := t.Context()
-		if key == keys-1 {
-			ctx = ended
-		}
-		calls = append(calls, func() error {
-			return errOf(c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group(fmt.Sprint(key), longGroup)))
-		})
-	}
-	g := f.gather(client.RoundTrips, c.PushesToGroups, calls)
-	cancel()
-	await(t, keys-1, client.RoundTrips, c.PushesToGroups)
-	errs, scripts := g.release()
-	check(t, errors.Join(errs[:keys-1]...))
-	expectErr(t, "left", errs[keys-1], context.Canceled)
-	if scripts < keys*300/1024 || scripts >= keys-1 {
-		t.Errorf("%d calls for %d groups of 300 KiB", scripts, keys)
-	}
-	for id, bucket := range f.State().Buckets {
-		want := "t [" + first + ",1]"
-		if strings.HasPrefix(id, fmt.Sprintf("{t:%d}", keys-1)) {
-			want = "t [" + first + "]"
-		}
-		if bucket != want {
-			t.Errorf("%s has %d bytes, want %d", id, len(bucket), len(want))
-		}
-	}
-}
-
 // A push that fails also stops the other pushes of its chunk and no others, for one chunk or more.
 func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 	f := start(t, undivided)
@@ -390,8 +350,7 @@ func TestCutOfABatchToManyGroups(t *testing.T) {
 // Topic and key may be any bytes. Two names that look alike are two groups, and all jobs of a group are in one
 // partition.
 func TestGroupNames(t *testing.T) {
-	f := startPartitions(t, 5)
-	f.Client = f.open(client.WithPartitions(5))
+	f := inPartitions(t, 5)
 	long := client.MaxGroupKey
 	seen := map[string]bool{}
 	for _, name := range [][2]string{

@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -71,25 +71,7 @@ func (f *fixture) openPool(o client.PoolOptions, opts ...client.Option) *client.
 
 // reach adds the address of the Redis to pool options.
 func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
-	o.Addr, o.Partitions = cmp.Or(o.Addr, f.Addr), cmp.Or(o.Partitions, f.Partitions)
-	o.ReadTimeout = cmp.Or(o.ReadTimeout, hangBound)
-	if f.Clustered {
-		o.Addr, o.Cluster = "", o.Addr
-	}
-	if redistest.External != "" {
-		at, err := client.ParseURL(redistest.External)
-		check(f.TB, err)
-		o.Addr, o.Cluster, o.Sentinels, o.SentinelMaster = at.Addr, at.Cluster, at.Sentinels, at.SentinelMaster
-		o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = at.Username, at.Password, at.SentinelUsername, at.SentinelPassword
-		o.Database, o.TLS = at.Database, at.TLS
-	}
-	return o
-}
-
-// connect is client.Connect for options that may have several partitions.
-func connect(o client.PoolOptions) client.Redis {
-	o.Partitions = 0
-	return redistest.Must(client.Connect(o))
+	return clienttest.Reach(f.Server, o)
 }
 
 // behind sends all later connections to the Redis through a proxy at this address. The fixture's own Client stays
@@ -253,33 +235,6 @@ func (f *fixture) expires(id string) float64 {
 	return float64(f.Do("PEXPIRETIME", f.bucketOf(id)).(int64)) / 1000
 }
 
-// wake wakes the Client that has waited longest for the topic, as a push does.
-func (f *fixture) wake(topic string) {
-	f.TB.Helper()
-	if !f.wakeAny(topic) {
-		f.TB.Error("nobody waits for", topic)
-	}
-}
-
-// wakeAny is wake if anybody waits.
-func (f *fixture) wakeAny(topic string) bool {
-	f.TB.Helper()
-	publish := "PUBLISH"
-	if f.Clustered {
-		publish = "SPUBLISH"
-	}
-	for _, prefix := range f.Prefixes() {
-		if f.Do("EVAL", `local first
-			repeat
-				first = redis.call('ZPOPMIN', ARGV[1] .. 'waiters:' .. ARGV[2])
-			until not first[1] or redis.call(ARGV[3], ARGV[1] .. 'wake:' .. first[1], '1 ' .. ARGV[2]) > 0
-			return first[1]`, 0, prefix, topic, publish) != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // waits waits until this many callers of the Client wait for the topic, and the Client is registered for its jobs.
 func (f *fixture) waits(c *client.Client, topic string, callers int) {
 	f.TB.Helper()
@@ -308,6 +263,9 @@ var check = redistest.Check
 
 // hangBound is the longest time for anything that must happen, even on a slow machine.
 const hangBound = redistest.HangBound
+
+// connect is client.Connect for options that may have several partitions.
+var connect = clienttest.Connect
 
 // until waits until a condition holds.
 var until = redistest.Until

@@ -20,8 +20,7 @@ func TestPause(t *testing.T) {
 	for _, partitions := range []int{1, 5} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
 			t.Parallel()
-			f := startPartitions(t, partitions)
-			f.Client = f.open(client.WithPartitions(partitions))
+			f := inPartitions(t, partitions)
 			ctx := t.Context()
 			early := f.waiter(ctx, f.open(client.WithPartitions(partitions)), "t")
 			check(t, f.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "why"}))
@@ -181,8 +180,7 @@ func TestPauseInvalid(t *testing.T) {
 func TestUnlessPaused(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 5} {
-		f := startPartitions(t, partitions)
-		f.Client = f.open(client.WithPartitions(partitions))
+		f := inPartitions(t, partitions)
 		ctx := t.Context()
 		began := f.Clock()
 		check(t, f.Pause(ctx, "t", client.PauseOptions{For: time.Millisecond}))

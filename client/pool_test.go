@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -318,17 +317,6 @@ func TestRestedConnections(t *testing.T) {
 	}
 }
 
-// If the caller sets no bound for the wait, the pool's timeouts end it.
-func TestTimeouts(t *testing.T) {
-	f := start(t, alone)
-	c := f.openPool(client.PoolOptions{ReadTimeout: 50 * time.Millisecond})
-	f.Hang()
-	err := errOf(c.Push(context.Background(), message("a"), 0))
-	f.Continue()
-	expectTimeout(t, "Push", err)
-	until(t, "a push is in time", func() bool { return errOf(c.Push(context.Background(), message("a"), 0)) == nil })
-}
-
 // New also works with a pool from redigo's own example.
 func TestNewOnPlainPool(t *testing.T) {
 	f := start(t, onePool)
@@ -409,36 +397,4 @@ func TestPoolOfPartitions(t *testing.T) {
 	defer one.Close()
 	f.Do("FLUSHALL")
 	check(t, errOf(client.New(one).Push(t.Context(), message("a"), 0)))
-}
-
-// A Client with one partition is refused if Redis has several. This comes before its first write, whatever its first
-// call is.
-func TestOneOfSeveral(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone, onePool)
-	several := redistest.Must(client.OpenPool(client.PoolOptions{Addr: f.Addr, Partitions: 16}))
-	defer several.Close()
-	check(t, errOf(several.Push(t.Context(), message("a"), time.Hour)))
-	before := f.State()
-	for name, call := range map[string]func(*client.Client) error{
-		"push": func(c *client.Client) error { return errOf(c.Push(t.Context(), message("b"), 0)) },
-		"push batch": func(c *client.Client) error {
-			return errOf(c.PushBatch(t.Context(), []client.Delayed{{Message: message("b")}}))
-		},
-		"pop":       func(c *client.Client) error { return errOf(c.Pop(t.Context(), "t")) },
-		"bpop":      func(c *client.Client) error { return errOf(c.BPop(t.Context(), hangBound, "t")) },
-		"reserve":   func(c *client.Client) error { return errOf(c.Reserve(t.Context(), time.Minute, hangBound, "t")) },
-		"remove":    func(c *client.Client) error { return errOf(c.Remove(t.Context(), "a")) },
-		"stats":     func(c *client.Client) error { return errOf(c.Stats(t.Context())) },
-		"pause":     func(c *client.Client) error { return c.Pause(t.Context(), "t", client.PauseOptions{}) },
-		"set limit": func(c *client.Client) error { return c.SetLimit(t.Context(), "t", client.Limit{Rate: 1}) },
-		"ping":      func(c *client.Client) error { return c.Ping(t.Context()) },
-	} {
-		one := redistest.Must(client.OpenPool(client.PoolOptions{Addr: f.Addr}))
-		expectText(t, name, call(one), "partitions is 1 here, but 16 in Redis")
-		check(t, one.Close())
-	}
-	if after := f.State(); !reflect.DeepEqual(after, before) {
-		t.Errorf("Redis has %v, want %v", after, before)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -99,18 +98,6 @@ func TestReserveBatch(t *testing.T) {
 	list, err = f.ReserveBatch(t.Context(), "t", 1000, time.Hour)
 	if got := deliveryIDs(list); err != nil || !slices.Equal(got, idsOf(batch[600:])) {
 		t.Errorf("then %q, %v", got, err)
-	}
-}
-
-// Jobs of a megabyte come one by one from Redis, and the caller gets all of them together.
-func TestReserveBatchOfLargeBodies(t *testing.T) {
-	f := start(t)
-	for n := range 4 {
-		f.put(client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
-	}
-	list, err := f.ReserveBatch(t.Context(), "t", 10, time.Hour)
-	if got := deliveryIDs(list); err != nil || !slices.Equal(got, []string{"0", "1", "2", "3"}) || len(list[3].Body) != 1<<20 {
-		t.Errorf("reserved %q, %v", got, err)
 	}
 }
 
@@ -225,23 +212,4 @@ func TestOneConnectionSuffices(t *testing.T) {
 	check(t, arrival(t, ended))
 	check(t, r.d.Ack(t.Context()))
 	f.Expect(state{})
-}
-
-// LateBy is known for first attempts only.
-func TestLateBy(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	for _, kept := range []time.Duration{client.DefaultReadyMaxLifetime, time.Hour} {
-		f.push("a", "t", client.ReadyMaxLifetime(kept))
-		from := f.Clock()
-		until(t, "it has been ready for a while", func() bool { return f.Clock() > from+0.03 })
-		d := f.reserve("t")
-		if d.LateBy < 30*time.Millisecond || d.LateBy > hangBound {
-			t.Errorf("kept for %v: late by %v", kept, d.LateBy)
-		}
-		check(t, d.Retry(t.Context(), 0))
-		if d = f.reserve("t"); d.LateBy != -1 {
-			t.Errorf("kept for %v, second attempt: late by %v", kept, d.LateBy)
-		}
-	}
 }
