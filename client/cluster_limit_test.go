@@ -68,6 +68,22 @@ func (l *limited) goesOn(t *testing.T, more int) {
 	})
 }
 
+// expectLimited pushes jobs, and checks that no topic exceeds its limit.
+func expectLimited(t *testing.T, c *client.Client, when string, topics []*limited) {
+	t.Helper()
+	for _, l := range topics {
+		l.push(t, c, 1000)
+		l.goesOn(t, 500)
+		l.held.mu.Lock()
+		if l.held.most > l.Concurrency {
+			t.Errorf("%s: of %s there were %d at a time", when, l.topic, l.held.most)
+		}
+		t.Logf("%s: of %s %d were begun, %d at a time", when, l.topic, l.held.all, l.held.most)
+		l.held.most, l.held.all = 0, 0
+		l.held.mu.Unlock()
+	}
+}
+
 // While the slots of one partition or of all partitions move, consumers never hold more jobs than the limit allows.
 // When a master is killed, its replica may not know the last leases. Once these leases would have ended, the limit
 // holds again, and no job is stuck.
@@ -102,34 +118,14 @@ func TestLimitInCluster(t *testing.T) {
 		}
 	}
 	slot := cluster.Slot(fmt.Sprintf("{%d}", store.PartitionOf("{x}", clusterPartitions)))
-	expect := func(when string) {
-		t.Helper()
-		for _, l := range topics {
-			l.push(t, c, 1000)
-			l.goesOn(t, 500)
-			l.held.mu.Lock()
-			if l.held.most > l.Concurrency {
-				t.Errorf("%s: of %s there were %d at a time", when, l.topic, l.held.most)
-			}
-			t.Logf("%s: of %s %d were begun, %d at a time", when, l.topic, l.held.all, l.held.most)
-			l.held.most, l.held.all = 0, 0
-			l.held.mu.Unlock()
-		}
-	}
+	expect := func(when string) { t.Helper(); expectLimited(t, c, when, topics) }
 	expect("in peace")
-	from := cluster.Owner(slot)
-	for _, to := range cluster.Servers[:3] {
-		if to != from {
-			cluster.MoveSlot(slot, to)
-			expect("when a slot has moved")
-		}
-	}
-	to := cluster.Servers[0]
-	if cluster.Owner(slot) == to {
-		to = cluster.Servers[1]
+	for _, to := range otherMasters(cluster, slot) {
+		cluster.MoveSlot(slot, to)
+		expect("when a slot has moved")
 	}
 	topics[1].push(t, c, 1000)
-	m := cluster.BeginMove(slot, to)
+	m := cluster.BeginMove(slot, otherMasters(cluster, slot)[0])
 	topics[1].goesOn(t, 100)
 	m.Keys(3)
 	topics[1].goesOn(t, 100)

@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,12 @@ func inCluster(t *testing.T, c *redistest.Cluster) *client.Client {
 	cl := redistest.Must(client.OpenPool(client.PoolOptions{Cluster: c.Addrs(), Partitions: clusterPartitions}))
 	t.Cleanup(func() { cl.Close() })
 	return cl
+}
+
+// otherMasters returns the masters that do not own the slot.
+func otherMasters(c *redistest.Cluster, slot int) []*redistest.Server {
+	owner := c.Owner(slot)
+	return slices.DeleteFunc(slices.Clone(c.Servers[:3]), func(s *redistest.Server) bool { return s == owner })
 }
 
 // The permissions in docs/operating.md suffice in a cluster, too, for pushing, moving, waiting, reserving and

@@ -132,24 +132,6 @@ func TestRefusedConnection(t *testing.T) {
 	expectText(t, "Push", err, "delayer: push \"a\": ", f.Addr)
 }
 
-// If there are more calls than connections, calls wait for a free one.
-func TestCallsWaitForConnections(t *testing.T) {
-	f := start(t, alone)
-	connections := f.connections()
-	c := f.openPool(client.PoolOptions{MaxActive: 2})
-	pushed := many(100, func(int) (client.Message, error) {
-		id, err := c.Push(t.Context(), client.Message{Topic: "t", Body: "b"}, 0)
-		return client.Message{ID: id}, err
-	})
-	expectOnce(t, pushed, 100)
-	if n := f.connections() - connections; n > 2 {
-		t.Errorf("%d connections, want at most 2", n)
-	}
-	if n := len(f.State().Buckets); n != 100 {
-		t.Errorf("%d jobs, want 100", n)
-	}
-}
-
 // The end of a call's context ends its wait for a connection. A call that got no connection is not made later.
 func TestContextEndsTheWaitForAConnection(t *testing.T) {
 	t.Parallel()

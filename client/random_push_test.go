@@ -80,6 +80,19 @@ func pushBatchStep(r *modelRun) {
 	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
 }
 
+// pushBatchOrOne pushes the jobs, with PushOne if there is one.
+func (r *modelRun) pushBatchOrOne(batch []client.Delayed) []client.Result {
+	if len(batch) > 1 {
+		results, _ := r.PushBatch(r.TB.Context(), batch)
+		return results
+	}
+	result, _ := r.PushOne(r.TB.Context(), batch[0])
+	if errors.Is(result.Err, client.ErrExists) {
+		result.Err = client.ErrExists
+	}
+	return []client.Result{result}
+}
+
 // groupStep pushes to groups, in a batch or singly.
 func groupStep(r *modelRun) {
 	batch := make([]client.Delayed, 1+r.IntN(4))
@@ -106,16 +119,7 @@ func groupStep(r *modelRun) {
 		tag := store.GroupTag(d.Topic, key)
 		batch[i], jobs, tags = d, append(jobs, job), append(tags, tag)
 	}
-	var results []client.Result
-	if len(batch) == 1 {
-		result, _ := r.PushOne(r.TB.Context(), batch[0])
-		if errors.Is(result.Err, client.ErrExists) {
-			result.Err = client.ErrExists
-		}
-		results = append(results, result)
-	} else {
-		results, _ = r.PushBatch(r.TB.Context(), batch)
-	}
+	results := r.pushBatchOrOne(batch)
 	var want []client.Result
 	for i, d := range batch {
 		if i == len(results) {

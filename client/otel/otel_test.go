@@ -192,49 +192,6 @@ func (f *fixture) linksTo(s trace.ReadOnlySpan, n int) bool {
 	return len(links) == 1 && links[0].SpanContext.SpanID() == f.spans.Ended()[n].SpanContext().SpanID()
 }
 
-// Jobs that do not come from one push each: a group links to its last push, a follower to its own, and the job of a
-// schedule to none.
-func TestOtherJobs(t *testing.T) {
-	t.Run("group", func(t *testing.T) {
-		f := start(t)
-		for range 2 {
-			f.push(client.Message{}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}))
-		}
-		if s, _ := f.handled("t", nil); !f.linksTo(s, 1) {
-			t.Errorf("links %v", s.Links())
-		}
-	})
-	t.Run("follower", func(t *testing.T) {
-		f := start(t)
-		f.push(client.Message{ID: "a"}, 0)
-		d, err := f.Reserve(t.Context(), 0, 0, "t")
-		check(t, err)
-		f.push(client.Message{ID: "a"}, 0, client.Follow) // the third span
-		check(t, d.Ack(t.Context()))
-		if s, _ := f.handled("t", nil); !f.linksTo(s, 2) {
-			t.Errorf("links %v", s.Links())
-		}
-	})
-	t.Run("retry", func(t *testing.T) {
-		f := start(t)
-		f.push(client.Message{ID: "a"}, 0)
-		f.handled("t", worker.RetryAfter(errors.New("no"), 0))
-		if s, _ := f.handled("t", nil); !f.linksTo(s, 0) {
-			t.Errorf("links %v", s.Links())
-		}
-	})
-	t.Run("schedule", func(t *testing.T) {
-		f := start(t)
-		_, err := f.Schedule(t.Context(), client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "1"})
-		check(t, err)
-		_, err = f.RunNow(t.Context(), "s")
-		check(t, err)
-		if s, _ := f.handled("t", nil); len(s.Links()) != 0 || s.Parent().IsValid() {
-			t.Errorf("links %v, parent %v", s.Links(), s.Parent())
-		}
-	})
-}
-
 // A snoozed job has not failed.
 func TestSnooze(t *testing.T) {
 	f := start(t)

@@ -151,24 +151,6 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// The stack of a panic is in the dead letter, and Backoff and the hooks get a PanicError.
-func TestPanic(t *testing.T) {
-	f := start(t)
-	f.push("a", "t", client.MaxAttempts(1))
-	failed := make(chan error, 1)
-	f.run(one(func(context.Context, *worker.Job) error { return panics() }), worker.Options{Hooks: worker.Hooks{
-		Failed: func(_ *worker.Job, _ time.Duration, err error) { failed <- err },
-	}})
-	var p *worker.PanicError
-	if err := next(t, failed); !errors.As(err, &p) || p.Value != "boom" {
-		t.Errorf("error %v, want a PanicError", err)
-	}
-	f.expectDead("a", 1, "the only attempt used up", "worker_test.panics")
-}
-
-//go:noinline
-func panics() error { panic("boom") }
-
 type order struct{ Number int }
 
 // A job that a typed handler cannot decode becomes a dead letter at once. ExampleHandle and ExampleHandleWith decode.
