@@ -45,26 +45,6 @@ func takenBy(name, id, body string) state {
 	return state{Reserved: []string{id}, Counts: buckets{"t": "1"}, Buckets: buckets{id: "t " + body}}
 }
 
-// A call that waits for several topics gets a job of the first topic that has one, and a job of any of them ends its
-// wait.
-func TestWaitersForSeveralTopics(t *testing.T) {
-	eachWaiter(t, func(t *testing.T, take taker) {
-		f := start(t)
-		topics := []string{"t", "u", "v"}
-		for _, topic := range topics {
-			f.push("at once, "+topic, topic)
-		}
-		for _, want := range []string{"v", "t", "u"} {
-			expectJob(t, inBackground(t.Context(), take, f.Client, hangBound, "v", "t", "u"), "at once, "+want)
-		}
-		for _, topic := range topics {
-			taken := f.waiting(f.Client, func() <-chan result { return inBackground(t.Context(), take, f.Client, 0, topics...) }, topics...)
-			f.push(topic, topic)
-			expectJob(t, taken, topic)
-		}
-	})
-}
-
 // A wait ends with its timeout and not earlier, or with its context, even if Redis hangs.
 func TestWaitersEndWithoutAJob(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {

@@ -40,17 +40,22 @@ func (l *limited) consume(ctx context.Context, c *client.Client, lease time.Dura
 	}
 }
 
+// next returns the topic's next job.
+func (l *limited) next() client.Message {
+	l.pushed++
+	id := fmt.Sprintf("%s %d", l.topic, l.pushed)
+	if l.Tag != "" {
+		id = fmt.Sprintf("{%s}%d", l.Tag, l.pushed)
+	}
+	return client.Message{ID: id, Topic: l.topic, Body: "b"}
+}
+
 // push pushes jobs of the topic.
 func (l *limited) push(t *testing.T, c *client.Client, n int) {
 	t.Helper()
 	jobs := make([]client.Delayed, n)
 	for i := range jobs {
-		l.pushed++
-		id := fmt.Sprintf("%s %d", l.topic, l.pushed)
-		if l.Tag != "" {
-			id = fmt.Sprintf("{%s}%d", l.Tag, l.pushed)
-		}
-		jobs[i].Message = client.Message{ID: id, Topic: l.topic, Body: "b"}
+		jobs[i].Message = l.next()
 	}
 	check(t, errOf(c.PushBatch(t.Context(), jobs)))
 }

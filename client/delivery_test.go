@@ -191,46 +191,6 @@ func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 	return list
 }
 
-// Calls of each kind share batches, and no caller gets another caller's error.
-func TestGatheredSettlements(t *testing.T) {
-	f := start(t, alone, undivided)
-	c := f.patient()
-	kinds := []string{"Ack", "Retry", "Extend", "Bury"} // Release and Snooze share batches with Retry
-	blockers := client.RoundTrips * len(kinds)
-	names := []string{"Ack", "Retry", "Release", "Snooze", "Extend", "Bury"}
-	list := f.reserveAll(c, blockers+2*len(names))
-	calls := make([]func() error, len(list))
-	for n, d := range list {
-		call := verbs[kinds[n%len(kinds)]]
-		if n >= blockers {
-			call = verbs[names[(n-blockers)%len(names)]]
-		}
-		if n >= blockers+len(names) { // these jobs have lost their leases
-			check(t, f.Reschedule(t.Context(), d.ID, time.Minute))
-		}
-		calls[n] = func() error { return call(t.Context(), d) }
-	}
-	errs, _ := f.gather(blockers, c.Settlements, calls).release()
-	for n, err := range errs {
-		if lost := n >= blockers+len(names); lost != errors.Is(err, client.ErrLeaseLost) || !lost && err != nil {
-			t.Errorf("%d: %v", n, err)
-		}
-	}
-	at := func(places ...int) (ids []string) {
-		for _, n := range places {
-			ids = append(ids, list[n].ID)
-		}
-		slices.Sort(ids)
-		return ids
-	}
-	got := f.State()
-	slices.Sort(got.Reserved)
-	slices.Sort(got.Dead["t"])
-	if !slices.Equal(got.Reserved, at(2, 6, blockers+4)) || !slices.Equal(got.Ready["t"], at(blockers+2)) || !slices.Equal(got.Dead["t"], at(3, 7, blockers+5)) || len(got.Pool) != client.RoundTrips+2+len(names) {
-		t.Errorf("state %+v", got)
-	}
-}
-
 // A call that is sent gets its reply even if its context is cancelled meanwhile.
 func TestCancelledSettlements(t *testing.T) {
 	f := start(t, alone, undivided)

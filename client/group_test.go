@@ -25,33 +25,6 @@ func (f *fixture) group(key, body string, o client.GroupOptions, opts ...client.
 
 var longGroup = client.GroupOptions{Longest: time.Hour}
 
-// Pushes with the same topic and key are one job. The job is ready when it has Max bodies, and the next push starts
-// another group.
-func TestGroupMax(t *testing.T) {
-	for _, partitions := range []int{1, 5} {
-		f := inPartitions(t, partitions)
-		three := client.GroupOptions{Max: 3, Longest: time.Hour}
-		var ids []string
-		for i, want := range []client.Outcome{client.Created, client.Added, client.Added, client.Created} {
-			id, did := f.group("k", fmt.Sprintf(`{"n":%d}`, i), three)
-			if did != want {
-				t.Errorf("push %d: %s, want %s", i, did, want)
-			}
-			ids = append(ids, id)
-		}
-		if ids = slices.Compact(ids); len(ids) != 2 {
-			t.Fatalf("the jobs %q", ids)
-		}
-		other, _ := f.group("other", "1", three)
-		m, err := f.Pop(t.Context(), "t")
-		check(t, err)
-		if want := (client.Message{ID: ids[0], Topic: "t", Body: `[{"n":0},{"n":1},{"n":2}]`}); !reflect.DeepEqual(m, want) {
-			t.Errorf("got %v, want %v", m, want)
-		}
-		f.Expect(state{Pool: []string{ids[1], other}, Buckets: buckets{ids[1]: `t [{"n":3}]`, other: "t [1]"}})
-	}
-}
-
 // A group is due when nothing has been pushed to it for Quiet, and at the latest Longest after its first push.
 func TestGroupDue(t *testing.T) {
 	f := start(t)

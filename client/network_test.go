@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -102,27 +101,6 @@ func expectTimeout(t testing.TB, call string, err error) {
 	var timeout net.Error
 	if !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("%s: error %v, want a timeout", call, err)
-	}
-}
-
-// An old server does not announce the jobs that it moves. The check once a second finds them, even if EXISTS or LLEN
-// are denied.
-func TestBPopOfAnOldServer(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone)
-	taken := map[string]<-chan result{}
-	for way, take := range waiters {
-		for n, missing := range []string{"", "-exists", "-llen", "-exists -llen"} {
-			topic := way + strconv.Itoa(n)
-			c := f.as(topic, "~* &* +@all "+missing)
-			taken[topic] = f.waiting(c, func() <-chan result { return inBackground(t.Context(), take, c, 0, topic, "other") }, topic)
-		}
-	}
-	for topic := range taken {
-		f.pushSilently("job-of-"+topic, topic)
-	}
-	for topic, job := range taken {
-		expectJob(t, job, "job-of-"+topic)
 	}
 }
 

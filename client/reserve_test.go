@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -131,54 +130,6 @@ func TestFetch(t *testing.T) {
 		if got := f.State().Reserved; len(got) != len(c.want) {
 			t.Errorf("%s: reserved in Redis are %q", c.name, got)
 		}
-	}
-}
-
-// Topics may have their own leases and attempts, and are still served in their order.
-func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
-	f := start(t, undivided)
-	for n := range 2 {
-		f.push(fmt.Sprint("t", n), "t")
-		f.push(fmt.Sprint("u", n), "u")
-		_, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint("v", n), Topic: "v", Body: "b"}, 0, client.TTR(3*time.Minute), client.MaxAttempts(3))
-		check(t, err)
-	}
-	o := client.FetchOptions{Max: 5, MaxAttempts: 9, Topics: []client.FetchTopic{
-		{Topic: "none"},
-		{Topic: "u", Lease: time.Minute},
-		{Topic: "t", Lease: 2 * time.Minute, MaxAttempts: 1},
-		{Topic: "v", Max: 1},
-	}}
-	type reserved struct {
-		id       string
-		lease    time.Duration
-		attempts int
-	}
-	var list []*client.Delivery
-	for _, want := range [][]reserved{
-		{{"u0", time.Minute, 9}, {"u1", time.Minute, 9}},
-		{{"t0", 2 * time.Minute, 1}, {"t1", 2 * time.Minute, 1}},
-		{{"v0", 3 * time.Minute, 3}},
-	} {
-		fetched, err := f.Fetch(t.Context(), o)
-		check(t, err)
-		var got []reserved
-		for _, d := range fetched {
-			got = append(got, reserved{d.ID, d.Lease(), d.MaxAttempts})
-			if left := time.Until(d.Deadline()); left <= d.Lease()-time.Minute || left > d.Lease() {
-				t.Errorf("the lease of %s, %v, ends in %v", d.ID, d.Lease(), left)
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-		list = append(list, fetched...)
-	}
-	if err := list[2].Retry(t.Context(), 0); !errors.Is(err, client.ErrExhausted) {
-		t.Errorf("retry of the only attempt: %v, want ErrExhausted", err)
-	}
-	if err := list[0].Retry(t.Context(), 0); err != nil {
-		t.Errorf("retry of the first of nine attempts: %v", err)
 	}
 }
 

@@ -117,35 +117,6 @@ func TestClientsInOrder(t *testing.T) {
 	}
 }
 
-// A woken Client without a waiting caller passes the wake-up on to the next Client.
-func TestWokenInVain(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone, undivided)
-	clients := []*client.Client{f.open(), f.open(), f.open()}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var gone []<-chan result
-	for _, c := range clients[:2] {
-		gone = append(gone, f.waiter(ctx, c, "t", "u"))
-	}
-	popped := f.waiter(t.Context(), clients[2], "t")
-	looked := f.calm(clients...)
-	cancel()
-	for _, popped := range gone {
-		expectError(t, popped, context.Canceled)
-	}
-	before := f.asked()
-	f.push("a", "t")
-	expectJob(t, popped, "a")
-	expectNoLooks(t, looked)
-	if asked := f.asked() - before; asked != 1 {
-		t.Errorf("the job was asked for %d times", asked)
-	}
-	if got := f.Waiters("t"); got != 0 {
-		t.Errorf("%d Clients are to be woken though none waits", got)
-	}
-}
-
 // Closed Clients, however many, are not woken before a waiting one.
 func TestClosedClientsAreNotWoken(t *testing.T) {
 	t.Parallel()
@@ -215,19 +186,4 @@ func TestManyJobsAtOnce(t *testing.T) {
 	if woken := f.Calls("publish", "spublish") - before; woken != waiters {
 		t.Errorf("%d were woken, want each of %d once", woken, waiters)
 	}
-}
-
-// After FLUSHALL a check finds that the Client is no longer registered, and registers it for all topics.
-func TestRegisteringAnew(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	topics := []string{"t", "u", "v"}
-	popped := f.waiter(t.Context(), f.Client, topics...)
-	until(t, "it has looked since it can be woken", func() bool { return f.Checks() > 0 })
-	f.Flush()
-	for _, topic := range topics {
-		f.AwaitWaiter(topic)
-	}
-	f.push("a", "v")
-	expectJob(t, popped, "a")
 }

@@ -189,39 +189,3 @@ func TestGroup(t *testing.T) {
 		f.expectDead("bad", 1, "the body can't be decoded: "+why, "")
 	}
 }
-
-// Consumers that pop and workers can share a topic: each job is delivered once.
-func TestBesidePop(t *testing.T) {
-	f := start(t)
-	const jobs = 2000
-	var e events
-	f.run(one(func(_ context.Context, job *worker.Job) error { e.add("%s", job.ID); return nil }), worker.Options{Concurrency: 4})
-	old := f.open(client.PoolOptions{})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			m, err := old.BPop(ctx, 0, "t")
-			if err != nil {
-				return
-			}
-			e.add("%s", m.ID)
-		}
-	}()
-	for n := range jobs / 100 {
-		f.pushMany(100, fmt.Sprint("job ", n, " "), "t")
-	}
-	until(t, "all jobs have come", func() bool { return len(e.all()) >= jobs })
-	cancel()
-	<-ended
-	seen := map[string]int{}
-	for _, id := range e.all() {
-		seen[id]++
-	}
-	if len(seen) != jobs || len(e.all()) != jobs {
-		t.Errorf("%d deliveries of %d jobs, want %d of each", len(e.all()), len(seen), jobs)
-	}
-	until(t, "all are acknowledged", func() bool { return len(f.State().Reserved) == 0 })
-	f.expectNothing()
-}
