@@ -17,7 +17,6 @@ const (
 	CloseWait    = closeWait
 	CheckAfter   = redisconn.CheckAfter
 	MaxTakeCalls = wait.MaxBatches
-	PollAtOnce   = wait.PollAtOnce
 )
 
 // Connections returns how many connections the Client's own pool has.
@@ -26,6 +25,12 @@ func (c *Client) Connections() int { return c.own.(*redis.Pool).ActiveCount() }
 // Pushes returns how many push calls are in flight, and how many pushes wait for the next one.
 func (c *Client) Pushes() (underWay, gathered int) {
 	h := c.calls.pushes.ForTests(c.fleet.Stores[0])
+	return h.UnderWay, h.Waiting
+}
+
+// PushesToGroups is Pushes for pushes to groups.
+func (c *Client) PushesToGroups() (underWay, gathered int) {
+	h := c.calls.grouped.ForTests(c.fleet.Stores[0])
 	return h.UnderWay, h.Waiting
 }
 
@@ -75,15 +80,6 @@ func Callers(c *Client, topic string) (all, waiting int) {
 	s := c.dispatcher.ForTests().State(topic)
 	return s.Callers, s.Waiting
 }
-
-// Pops returns how many polls of the topic are in flight, and how many callers they have not claimed.
-func (c *Client) Pops(topic string) (underWay, unclaimed int) {
-	s := c.dispatcher.ForTests().State(topic)
-	return s.Polls, s.Unclaimed
-}
-
-// Queues returns the number of topics of which the Client keeps state.
-func Queues(c *Client) int { return c.dispatcher.ForTests().State("").Topics }
 
 // Registered reports whether Redis wakes the Client for the topic's jobs.
 func Registered(c *Client, topic string) bool { return c.dispatcher.ForTests().State(topic).Registered }

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -102,6 +103,43 @@ func TestBatchToLargeGroups(t *testing.T) {
 	for i, r := range results {
 		if got := buckets[r.ID]; got != want+"]" || r.Outcome != client.Added {
 			t.Fatalf("push %d: %s; its group ends with %s, want %s]", i, r.Outcome, got[max(len(got)-100, 0):], want[len(want)-40:])
+		}
+	}
+}
+
+// Pushes to large groups that come while others are in flight share batches, up to a size limit.
+func TestPushesToLargeGroupsShareRoundTrips(t *testing.T) {
+	f := start(t, alone, undivided)
+	const keys = 20
+	first := f.largeGroups(keys)
+	c := f.patient()
+	ended, cancel := context.WithCancel(t.Context())
+	var calls []func() error
+	for key := range keys {
+		ctx := t.Context()
+		if key == keys-1 {
+			ctx = ended
+		}
+		calls = append(calls, func() error {
+			return errOf(c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group(fmt.Sprint(key), longGroup)))
+		})
+	}
+	g := f.gather(client.RoundTrips, c.PushesToGroups, calls)
+	cancel()
+	await(t, keys-1, client.RoundTrips, c.PushesToGroups)
+	errs, scripts := g.release()
+	check(t, errors.Join(errs[:keys-1]...))
+	expectErr(t, "left", errs[keys-1], context.Canceled)
+	if scripts < keys*300/1024 || scripts >= keys-1 {
+		t.Errorf("%d calls for %d groups of 300 KiB", scripts, keys)
+	}
+	for id, bucket := range f.State().Buckets {
+		want := "t [" + first + ",1]"
+		if strings.HasPrefix(id, fmt.Sprintf("{t:%d}", keys-1)) {
+			want = "t [" + first + "]"
+		}
+		if bucket != want {
+			t.Errorf("%s has %d bytes, want %d", id, len(bucket), len(want))
 		}
 	}
 }

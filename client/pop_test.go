@@ -35,6 +35,15 @@ func TestPopBehindManyStaleEntries(t *testing.T) {
 		}
 		f.Expect(state{})
 	}
+	var log redistest.Log
+	unhooked := f.open(client.WithLogger(log.Logger()))
+	f.Do("LPUSH", "delayer:ready_queue:t", "gone")
+	f.push("b", "t")
+	expectJob(t, background(pops(unhooked)["Pop"]), "b")
+	if n := unhooked.Counters().Stale; n != 1 {
+		t.Errorf("%d are counted without a hook, want 1", n)
+	}
+	log.Expect(t, 0)
 }
 
 // pops returns all ways to take a job of topic t for good.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +101,18 @@ func TestReserveBatch(t *testing.T) {
 	}
 }
 
+// Jobs of a megabyte come one by one from Redis, and the caller gets all of them together.
+func TestReserveBatchOfLargeBodies(t *testing.T) {
+	f := start(t)
+	for n := range 4 {
+		f.put(client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
+	}
+	list, err := f.ReserveBatch(t.Context(), "t", 10, time.Hour)
+	if got := deliveryIDs(list); err != nil || !slices.Equal(got, []string{"0", "1", "2", "3"}) || len(list[3].Body) != 1<<20 {
+		t.Errorf("reserved %q, %v", got, err)
+	}
+}
+
 // Fetch reserves ready jobs in the order of its topics, up to the limit of each topic and of the call.
 func TestFetch(t *testing.T) {
 	f := start(t, undivided)
@@ -130,6 +143,15 @@ func TestFetch(t *testing.T) {
 		if got := f.State().Reserved; len(got) != len(c.want) {
 			t.Errorf("%s: reserved in Redis are %q", c.name, got)
 		}
+	}
+
+	// A job that has used up the caller's attempts becomes a dead letter.
+	f.Flush()
+	f.push("a", "t")
+	check(t, f.reserve("t").Retry(t.Context(), 0))
+	_, err := f.Fetch(t.Context(), client.FetchOptions{Topics: fetchTopics("t"), Max: 1, MaxAttempts: 1, NoWait: true})
+	if expectErr(t, "Fetch", err, client.ErrEmpty); !slices.Equal(f.dead("t"), []string{"a"}) {
+		t.Errorf("dead are %q", f.dead("t"))
 	}
 }
 
