@@ -1,10 +1,9 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,18 +12,6 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
-
-// The Chinese page has the same ACL lines as the English page.
-func TestChineseRights(t *testing.T) {
-	lines := func(page string) []string {
-		text, err := os.ReadFile("../docs/" + page)
-		check(t, err)
-		return slices.DeleteFunc(slices.Collect(strings.Lines(string(text))), func(line string) bool { return !strings.HasPrefix(line, "ACL SETUSER") })
-	}
-	if got, want := lines("operating.zh-CN.md"), lines("operating.md"); len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("docs/operating.zh-CN.md has\n%s\nand docs/operating.md has\n%s", strings.Join(got, ""), strings.Join(want, ""))
-	}
-}
 
 // The permissions in docs/operating.md suffice for every call of producers and consumers.
 func TestDocumentedRights(t *testing.T) {
@@ -103,67 +90,84 @@ func TestDocumentedRightsOnSchedules(t *testing.T) {
 	f.expectNothingDenied()
 }
 
+// call is a call of a Client, or several of them.
+type call = func(*client.Client) error
+
+// pushCall pushes job a of topic t.
+func pushCall(delay time.Duration, opts ...client.PushOption) call {
+	return func(c *client.Client) error { return errOf(c.Push(context.Background(), message("a"), delay, opts...)) }
+}
+
+// groupCall pushes these IDs to a group of two.
+func groupCall(ids []string, opts ...client.PushOption) call {
+	opts = append(opts, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}))
+	return func(c *client.Client) error {
+		for _, id := range ids {
+			err := errOf(c.Push(context.Background(), client.Message{ID: id, Topic: "t", Body: "1"}, 0, opts...))
+			if err != nil && !errors.Is(err, client.ErrExists) {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// statesOfAJob has the calls that bring job a of topic t into each state, and some of a schedule.
+func (f *fixture) statesOfAJob() map[string][]call {
+	ctx := f.TB.Context()
+	reserve := func(c *client.Client) error { return errOf(c.Reserve(ctx, 0, time.Hour, "t")) }
+	pause := func(c *client.Client) error { return c.Pause(ctx, "t", client.PauseOptions{}) }
+	limit := func(c *client.Client) error { return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1}) }
+	schedule := func(c *client.Client) error { return errOf(c.Schedule(ctx, hourly("s"))) }
+	waiters := func(*client.Client) error { f.Do("ZADD", "delayer:waiters:t", 1, "w", 2, "x"); return nil }
+	push := pushCall(0)
+	return map[string][]call{
+		"none":                {},
+		"waits":               {pushCall(time.Minute)},
+		"ready":               {push},
+		"reserved":            {push, reserve},
+		"reserved, a limit":   {limit, push, reserve},
+		"has a follower":      {push, reserve, pushCall(0, client.Follow)},
+		"ready, and paused":   {push, pause},
+		"none, and paused":    {pause},
+		"waits, pushed once":  {pushCall(time.Minute, client.Once(time.Hour))},
+		"ready, with waiters": {push, waiters},
+		"scheduled":           {schedule},
+		"scheduled, paused":   {schedule, pause},
+	}
+}
+
+// deniedIn returns the states in which Redis refuses a user with these permissions a command of the call.
+func (f *fixture) deniedIn(states map[string][]call, rights string, call call) (in []string) {
+	f.TB.Helper()
+	c := f.as("u", rights)
+	for name, steps := range states {
+		f.Do("FLUSHALL")
+		f.Do("ACL", "LOG", "RESET")
+		for _, step := range steps {
+			check(f.TB, step(f.Client))
+		}
+		if err := call(c); store.Refused(err) || len(f.Do("ACL", "LOG").([]any)) > 0 {
+			in = append(in, name)
+		}
+	}
+	return in
+}
+
 // The notes to the producer's ACL line name exactly the permissions that the named calls need.
 func TestDocumentedRightsOfEachPush(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
 	ctx := t.Context()
-	push := func(delay time.Duration, opts ...client.PushOption) func(*client.Client) error {
-		return func(c *client.Client) error {
-			_, err := c.Push(ctx, message("a"), delay, opts...)
-			return err
-		}
-	}
-	group := func(ids []string, opts ...client.PushOption) func(*client.Client) error {
-		opts = append(opts, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}))
-		return func(c *client.Client) error {
-			for _, id := range ids {
-				if _, err := c.Push(ctx, client.Message{ID: id, Topic: "t", Body: "1"}, 0, opts...); err != nil && !errors.Is(err, client.ErrExists) {
-					return err
-				}
-			}
-			return nil
-		}
-	}
-	reserve := func(c *client.Client) error { return errOf(c.Reserve(ctx, 0, time.Hour, "t")) }
-	pause := func(c *client.Client) error { return c.Pause(ctx, "t", client.PauseOptions{}) }
-	schedule := func(c *client.Client) error { return errOf(c.Schedule(ctx, hourly("s"))) }
-	states := map[string][]func(*client.Client) error{
-		"none":                {},
-		"waits":               {push(time.Minute)},
-		"ready":               {push(0)},
-		"reserved":            {push(0), reserve},
-		"reserved, a limit":   {func(c *client.Client) error { return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1}) }, push(0), reserve},
-		"has a follower":      {push(0), reserve, push(0, client.Follow)},
-		"ready, and paused":   {push(0), pause},
-		"none, and paused":    {pause},
-		"waits, pushed once":  {push(time.Minute, client.Once(time.Hour))},
-		"ready, with waiters": {push(0), func(*client.Client) error { f.Do("ZADD", "delayer:waiters:t", 1, "w", 2, "x"); return nil }},
-		"scheduled":           {schedule},
-		"scheduled, paused":   {schedule, pause},
-	}
-	// denied returns the states in which Redis refuses the user a command.
-	denied := func(t *testing.T, rights string, call func(*client.Client) error) (in []string) {
-		c := f.as("u", rights)
-		for name, steps := range states {
-			f.Do("FLUSHALL")
-			f.Do("ACL", "LOG", "RESET")
-			for _, step := range steps {
-				check(t, step(f.Client))
-			}
-			if err := call(c); store.Refused(err) || len(f.Do("ACL", "LOG").([]any)) > 0 {
-				in = append(in, name)
-			}
-		}
-		return in
-	}
+	push, group, schedule := pushCall, groupCall, func(c *client.Client) error { return errOf(c.Schedule(ctx, hourly("s"))) }
+	states := f.statesOfAJob()
 	unnamed := redistest.Rights(t, "producer") + " -pttl -del -zrangebyscore -wait"
 	unpaused := unnamed + " -hmget -lmove"
 	for _, c := range []struct {
 		name   string
 		rights string // all other permissions that the push may need
 		needs  string
-		call   func(*client.Client) error
+		call   call
 	}{
 		{"Push", unnamed, "hmget lmove", push(0)},
 		{"Push with a delay", unpaused, "", push(time.Hour)},
@@ -191,11 +195,12 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 			for command := range strings.FieldsSeq(c.needs) {
 				rights += " +" + command
 			}
-			if in := denied(t, rights, c.call); in != nil {
+			f := f.with(t)
+			if in := f.deniedIn(states, rights, c.call); in != nil {
 				t.Errorf("it needs more than %s, where the job is %s", c.needs, strings.Join(in, "; "))
 			}
 			for command := range strings.FieldsSeq(c.needs) {
-				if denied(t, rights+" -"+command, c.call) == nil {
+				if f.deniedIn(states, rights+" -"+command, c.call) == nil {
 					t.Errorf("it does not need +%s", command)
 				}
 			}
@@ -219,92 +224,40 @@ func TestDocumentedRightsOfLimits(t *testing.T) {
 	f.reserveBy(f.Client, "limited", "limited", time.Minute)
 }
 
+// users has the Clients of the documented users.
+type users struct {
+	*fixture
+	producer, worker, operator *client.Client
+}
+
+func (u users) push(id string, opts ...client.PushOption) {
+	u.TB.Helper()
+	check(u.TB, errOf(u.producer.Push(u.TB.Context(), message(id), 0, opts...)))
+}
+
+func (u users) reserve(id string) *client.Delivery {
+	u.TB.Helper()
+	return u.reserveBy(u.worker, "t", id, time.Minute)
+}
+
 // The documented permissions suffice for workers and operators.
 func TestDocumentedRightsOfWorkers(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
-	producer := f.as("producer", redistest.Rights(t, "producer"))
-	worker := f.as("worker", redistest.Rights(t, "worker"))
-	operator := f.as("operator", redistest.Rights(t, "operator"))
-	reserve := func(id string) *client.Delivery { t.Helper(); return f.reserveBy(worker, "t", id, time.Minute) }
-	push := func(id string, opts ...client.PushOption) {
-		t.Helper()
-		check(t, errOf(producer.Push(ctx, message(id), 0, opts...)))
-	}
-	check(t, operator.SetLimit(ctx, "t", client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}))
-	push("a", client.MaxAttempts(2), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Minute))
-	d := reserve("a")
-	check(t, d.Extend(ctx, time.Hour))
-	check(t, d.Release(ctx))
-	check(t, reserve("a").Retry(ctx, 0, client.Cause(client.ErrEmpty)))
-	expectErr(t, "Retry of the last attempt", reserve("a").Retry(ctx, time.Second), client.ErrExhausted)
-	for _, err := range operator.Dead(ctx, "t") {
-		check(t, err)
-	}
-	check(t, operator.Requeue(ctx, "a"))
-	check(t, reserve("a").Ack(ctx))
-	push("b")
-	check(t, reserve("b").Snooze(ctx, time.Second))
-	check(t, producer.Reschedule(ctx, "b", 0))
-	check(t, reserve("b").Bury(ctx, "why"))
-	check(t, errOf(operator.Get(ctx, "b")))
-	check(t, errOf(operator.RequeueAll(ctx, "t")))
-	d = reserve("b")
-	push("b", client.Follow)
-	check(t, d.Ack(ctx))
-	d = reserve("b")
-	push("b") // ends the lease
-	expectErr(t, "Ack of what was pushed anew", d.Ack(ctx), client.ErrLeaseLost)
-	reserve("b")
-	check(t, producer.Reschedule(ctx, "b", 0))
-	reserve("b")
-	if removed, err := producer.Remove(ctx, "b"); !removed || err != nil {
-		t.Errorf("Remove = %v, %v", removed, err)
-	}
-	push("c")
-	check(t, reserve("c").Bury(ctx, "why"))
-	check(t, errOf(operator.Stats(ctx)))
-	if n, err := operator.DropAllDead(ctx, "t"); n != 1 || err != nil {
-		t.Errorf("DropAllDead = %d, %v", n, err)
-	}
-	// A job with a follower, whose lease has ended.
-	check(t, errOf(producer.Push(ctx, message("f"), 0)))
-	check(t, errOf(f.Reserve(ctx, 0, time.Hour, "t")))
-	check(t, errOf(producer.Push(ctx, message("f"), 0, client.Follow)))
-	f.Do("ZREM", "delayer:job_pool", "f")
-	f.Do("LPUSH", "delayer:ready_queue:t", "f")
-	f.Do("HDEL", "delayer:reserved", "t")
-	for range 2 {
-		expectJob(t, background(func() (client.Message, error) { return worker.Pop(ctx, "t") }), "f")
-	}
-	check(t, operator.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "note"}))
-	check(t, worker.BackOff(ctx, "t", time.Hour))
-	push("paused")
-	check(t, errOf(operator.Paused(ctx)))
-	check(t, errOf(operator.Resume(ctx, "t")))
-	d = reserve("paused")
-	check(t, worker.BackOff(ctx, "t", time.Hour))
-	check(t, d.Release(ctx))
-	check(t, errOf(operator.Resume(ctx, "t")))
-	check(t, errOf(producer.Remove(ctx, "paused")))
-	check(t, operator.SetLimit(ctx, "t", client.Limit{}))
-	check(t, operator.SetLimit(ctx, "t", client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}))
-	if l, err := operator.Limit(ctx, "t"); l.Concurrency != 2 || err != nil {
+	u := users{f, f.as("producer", redistest.Rights(t, "producer")), f.as("worker", redistest.Rights(t, "worker")), f.as("operator", redistest.Rights(t, "operator"))}
+	limit := client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}
+	check(t, u.operator.SetLimit(ctx, "t", limit))
+	u.settle()
+	u.endLeases()
+	u.pause()
+	check(t, u.operator.SetLimit(ctx, "t", client.Limit{}))
+	check(t, u.operator.SetLimit(ctx, "t", limit))
+	if l, err := u.operator.Limit(ctx, "t"); l != limit || err != nil {
 		t.Errorf("Limit = %+v, %v", l, err)
 	}
-	push("d")
-	extended := reserve("d")
-	f.Do("ZADD", "delayer:slots:t", 1, "d") // as if the job's lease had ended
-	push("e")
-	reserve("e")
-	push("f")
-	_, err := worker.ReserveBatch(ctx, "t", 1, time.Minute)
-	expectErr(t, "ReserveBatch beyond the limit", err, client.ErrEmpty)
-	check(t, errOf(producer.Remove(ctx, "f")))
-	check(t, errOf(producer.Remove(ctx, "e")))
-	check(t, extended.Ack(ctx))
-	check(t, operator.SetLimit(ctx, "t", client.Limit{}))
-	check(t, worker.Ping(ctx))
+	u.exceedLimit()
+	check(t, u.operator.SetLimit(ctx, "t", client.Limit{}))
+	check(t, u.worker.Ping(ctx))
 	pool := f.newPool(client.PoolOptions{Username: "operator", Password: "p"})
 	f.Do("HSET", "delayer:servers", "id", "{}")
 	s := store.New(pool, f.Prefix)
@@ -314,4 +267,87 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	}
 	f.Expect(state{})
 	f.expectNothingDenied()
+}
+
+// settle settles jobs in each way, and handles dead letters.
+func (u users) settle() {
+	t, ctx := u.TB, u.TB.Context()
+	u.push("a", client.MaxAttempts(2), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Minute))
+	d := u.reserve("a")
+	check(t, d.Extend(ctx, time.Hour))
+	check(t, d.Release(ctx))
+	check(t, u.reserve("a").Retry(ctx, 0, client.Cause(client.ErrEmpty)))
+	expectErr(t, "Retry of the last attempt", u.reserve("a").Retry(ctx, time.Second), client.ErrExhausted)
+	check(t, deadError(u.operator, ctx, "t"))
+	check(t, u.operator.Requeue(ctx, "a"))
+	check(t, u.reserve("a").Ack(ctx))
+	u.push("b")
+	check(t, u.reserve("b").Snooze(ctx, time.Second))
+	check(t, u.producer.Reschedule(ctx, "b", 0))
+	check(t, u.reserve("b").Bury(ctx, "why"))
+	check(t, errOf(u.operator.Get(ctx, "b")))
+	check(t, errOf(u.operator.RequeueAll(ctx, "t")))
+	u.push("c")
+	b, c := u.reserve("b"), u.reserve("c")
+	check(t, c.Bury(ctx, "why"))
+	check(t, b.Release(ctx))
+	check(t, errOf(u.operator.Stats(ctx)))
+	if n, err := u.operator.DropAllDead(ctx, "t"); n != 1 || err != nil {
+		t.Errorf("DropAllDead = %d, %v", n, err)
+	}
+}
+
+// endLeases ends leases of a job by other calls, and delivers followers.
+func (u users) endLeases() {
+	t, ctx := u.TB, u.TB.Context()
+	d := u.reserve("b")
+	u.push("b", client.Follow)
+	check(t, d.Ack(ctx))
+	d = u.reserve("b")
+	u.push("b")
+	expectErr(t, "Ack of what was pushed anew", d.Ack(ctx), client.ErrLeaseLost)
+	u.reserve("b")
+	check(t, u.producer.Reschedule(ctx, "b", 0))
+	u.reserve("b")
+	check(t, errOf(u.producer.Remove(ctx, "b")))
+	// A job with a follower, whose lease has ended.
+	u.push("f")
+	check(t, errOf(u.Reserve(ctx, 0, time.Hour, "t")))
+	u.push("f", client.Follow)
+	u.Do("ZREM", "delayer:job_pool", "f")
+	u.Do("LPUSH", "delayer:ready_queue:t", "f")
+	u.Do("HDEL", "delayer:reserved", "t")
+	for range 2 {
+		expectJob(t, background(func() (client.Message, error) { return u.worker.Pop(ctx, "t") }), "f")
+	}
+}
+
+// pause pauses the topic, and backs off from it.
+func (u users) pause() {
+	t, ctx := u.TB, u.TB.Context()
+	check(t, u.operator.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "note"}))
+	check(t, u.worker.BackOff(ctx, "t", time.Hour))
+	u.push("paused")
+	check(t, errOf(u.operator.Paused(ctx)))
+	check(t, errOf(u.operator.Resume(ctx, "t")))
+	d := u.reserve("paused")
+	check(t, u.worker.BackOff(ctx, "t", time.Hour))
+	check(t, d.Release(ctx))
+	check(t, errOf(u.operator.Resume(ctx, "t")))
+	check(t, errOf(u.producer.Remove(ctx, "paused")))
+}
+
+// exceedLimit reserves up to the limit of two, and beyond.
+func (u users) exceedLimit() {
+	t, ctx := u.TB, u.TB.Context()
+	u.push("d")
+	extended := u.reserve("d")
+	u.Do("ZADD", "delayer:slots:t", 1, "d") // as if the job's lease had ended
+	u.push("e")
+	u.reserve("e")
+	u.push("f")
+	expectErr(t, "ReserveBatch beyond the limit", errOf(u.worker.ReserveBatch(ctx, "t", 1, time.Minute)), client.ErrEmpty)
+	check(t, errOf(u.producer.Remove(ctx, "f")))
+	check(t, errOf(u.producer.Remove(ctx, "e")))
+	check(t, extended.Ack(ctx))
 }

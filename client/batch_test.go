@@ -29,18 +29,6 @@ func idsOf(list []client.Delayed) []string {
 	return ids
 }
 
-func TestPushBatchMakesIDs(t *testing.T) {
-	f := start(t)
-	due := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-	m := client.Message{Topic: "t", Body: "b"}
-	results, err := f.PushBatch(t.Context(), []client.Delayed{{Message: m, At: due}, {Message: m, Delay: 2 * time.Hour}})
-	check(t, err)
-	f.Expect(state{Pool: []string{results[0].ID, results[1].ID}, Buckets: buckets{results[0].ID: "t b", results[1].ID: "t b"}})
-	if got, want := f.Due(results[0].ID), float64(due.UnixMilli())/1000; got != want {
-		t.Errorf("due %f, want %f", got, want)
-	}
-}
-
 // A chunk with a job that cannot be stored changes nothing, and the other chunks are stored. A refused job that exists
 // does not affect the other jobs of its chunk.
 func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {

@@ -45,26 +45,6 @@ func takenBy(name, id, body string) state {
 	return state{Reserved: []string{id}, Counts: buckets{"t": "1"}, Buckets: buckets{id: "t " + body}}
 }
 
-// A call that waits for several topics gets a job of the first topic that has one, and a job of any of them ends its
-// wait.
-func TestWaitersForSeveralTopics(t *testing.T) {
-	eachWaiter(t, func(t *testing.T, take taker) {
-		f := start(t)
-		topics := []string{"t", "u", "v"}
-		for _, topic := range topics {
-			f.push("at once, "+topic, topic)
-		}
-		for _, want := range []string{"v", "t", "u"} {
-			expectJob(t, inBackground(t.Context(), take, f.Client, hangBound, "v", "t", "u"), "at once, "+want)
-		}
-		for _, topic := range topics {
-			taken := f.waiting(f.Client, func() <-chan result { return inBackground(t.Context(), take, f.Client, 0, topics...) }, topics...)
-			f.push(topic, topic)
-			expectJob(t, taken, topic)
-		}
-	})
-}
-
 // A wait ends with its timeout and not earlier, or with its context, even if Redis hangs.
 func TestWaitersEndWithoutAJob(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
@@ -96,49 +76,6 @@ func TestWaitersEndWithoutAJob(t *testing.T) {
 			t.Errorf("of a Redis that hangs: %v", r.err)
 		}
 	})
-}
-
-// A timeout is how long to wait for a job: a job that is ready is returned, or ErrEmpty, however long Redis takes.
-func TestTimeoutIsNotForRedis(t *testing.T) {
-	eachWaiter(t, func(t *testing.T, take taker) {
-		f := start(t, alone)
-		c, _, sent := f.tapped()
-		for _, stored := range []bool{true, false} {
-			if stored {
-				f.seed(ready("a", "t")...)
-			}
-			f.Hang()
-			call := inBackground(t.Context(), take, c, time.Millisecond, "t", "u")
-			arrival(t, sent)
-			time.Sleep(10 * time.Millisecond) // the timeout is over by then, if it is for Redis
-			f.Continue()
-			if stored {
-				expectJob(t, call, "a")
-			} else {
-				expectError(t, call, client.ErrEmpty)
-			}
-		}
-	})
-}
-
-func TestBPopCancelReturnsAtOnce(t *testing.T) {
-	f := start(t)
-	const times = 50
-	slow := 0
-	for range times {
-		ctx, cancel := context.WithCancel(t.Context())
-		popped := f.waiter(ctx, f.Client, "t")
-		began := time.Now()
-		cancel()
-		expectError(t, popped, context.Canceled)
-		if time.Since(began) > 200*time.Millisecond {
-			slow++
-		}
-	}
-	if slow > times/2 { // checks are further apart; a busy machine may delay some
-		t.Errorf("%d of %d cancelled BPops took long to return", slow, times)
-	}
-	f.Expect(state{})
 }
 
 // A cancellation races with a push: each job is taken once or is still ready.
@@ -198,34 +135,4 @@ func (f *fixture) raceCancelWithPush(take taker, id string, after time.Duration)
 	time.AfterFunc(after, cancel)
 	f.push(id, id)
 	return arrival(f.TB, taken)
-}
-
-// Waiting costs Redis next to nothing, for any number of topics.
-func TestBPopOfManyTopics(t *testing.T) {
-	t.Parallel()
-	const topics, callers = 200, 5
-	f := start(t, alone, undivided)
-	topic := func(n int) string { return fmt.Sprint("t", n%topics) }
-	results := many(topics*callers, func(n int) (client.Message, error) { return f.BPop(t.Context(), 0, topic(n)) })
-	for n := range topics {
-		f.waits(f.Client, topic(n), callers)
-	}
-	f.AwaitProgram()
-	f.announceServer()
-	f.Do("CONFIG", "RESETSTAT")
-	began := f.Clock()
-	until(t, "3 s are over", func() bool { time.Sleep(100 * time.Millisecond); return f.Clock() > began+3 })
-	calls := f.AllCalls() // read once: another look may come between two readings
-	lookups := calls["exists"]
-	if seconds := f.Clock() - began; float64(lookups) > seconds+2 || lookups == 0 {
-		t.Errorf("%d looks in %.1f s, want about one a second", lookups, seconds)
-	}
-	if n := calls["evalsha"]; n > lookups+1 { // one that reads whether a server runs
-		t.Errorf("%d scripts were run for %d looks although nothing happened", n, lookups)
-	}
-	for n := range topics * callers {
-		f.push(fmt.Sprint(n), topic(n))
-	}
-	expectOnce(t, results, topics*callers)
-	f.Expect(state{})
 }

@@ -42,12 +42,7 @@ func TestTLSCluster(t *testing.T) {
 	}
 	all()
 	slot := cluster.Slot("{3}")
-	for _, to := range cluster.Servers[:3] {
-		if to != cluster.Owner(slot) {
-			cluster.MoveSlot(slot, to)
-			break
-		}
-	}
+	cluster.MoveSlot(slot, otherMasters(cluster, slot)[0])
 	all()
 }
 
@@ -79,11 +74,7 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 		{"the last retry", func() error { return retry.Retry(ctx, 0) }},
 		{"requeue", func() error { return c.Requeue(ctx, idOf(3, 0)) }},
 	} {
-		from := cluster.Owner(slot)
-		to := cluster.Servers[0]
-		if to == from {
-			to = cluster.Servers[1]
-		}
+		from, to := cluster.Owner(slot), otherMasters(cluster, slot)[0]
 		m := cluster.BeginMove(slot, to)
 		before := from.Calls("evalsha", "eval")
 		done := failing(job.call)
@@ -207,10 +198,7 @@ func TestPushWithoutIDWhileANodeIsAway(t *testing.T) {
 			first := inCluster(t, cluster)
 			check(t, errOf(first.Push(t.Context(), client.Message{ID: idOf(0, 0), Topic: "layout", Body: "b"}, 0)))
 			check(t, first.Close())
-			away := cluster.Servers[0]
-			if away == cluster.Owner(cluster.Slot("{0}")) { // the owner of the partition that has the layout
-				away = cluster.Servers[1]
-			}
+			away := otherMasters(cluster, cluster.Slot("{0}"))[0] // the owner of {0} has the layout
 			breaks(cluster, away)
 			c := inCluster(t, cluster)
 			stored, lost := map[string]bool{}, 0

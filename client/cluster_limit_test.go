@@ -40,17 +40,22 @@ func (l *limited) consume(ctx context.Context, c *client.Client, lease time.Dura
 	}
 }
 
+// next returns the topic's next job.
+func (l *limited) next() client.Message {
+	l.pushed++
+	id := fmt.Sprintf("%s %d", l.topic, l.pushed)
+	if l.Tag != "" {
+		id = fmt.Sprintf("{%s}%d", l.Tag, l.pushed)
+	}
+	return client.Message{ID: id, Topic: l.topic, Body: "b"}
+}
+
 // push pushes jobs of the topic.
 func (l *limited) push(t *testing.T, c *client.Client, n int) {
 	t.Helper()
 	jobs := make([]client.Delayed, n)
 	for i := range jobs {
-		l.pushed++
-		id := fmt.Sprintf("%s %d", l.topic, l.pushed)
-		if l.Tag != "" {
-			id = fmt.Sprintf("{%s}%d", l.Tag, l.pushed)
-		}
-		jobs[i].Message = client.Message{ID: id, Topic: l.topic, Body: "b"}
+		jobs[i].Message = l.next()
 	}
 	check(t, errOf(c.PushBatch(t.Context(), jobs)))
 }
@@ -66,6 +71,22 @@ func (l *limited) goesOn(t *testing.T, more int) {
 		defer l.held.mu.Unlock()
 		return l.held.all >= more
 	})
+}
+
+// expectLimited pushes jobs, and checks that no topic exceeds its limit.
+func expectLimited(t *testing.T, c *client.Client, when string, topics []*limited) {
+	t.Helper()
+	for _, l := range topics {
+		l.push(t, c, 1000)
+		l.goesOn(t, 500)
+		l.held.mu.Lock()
+		if l.held.most > l.Concurrency {
+			t.Errorf("%s: of %s there were %d at a time", when, l.topic, l.held.most)
+		}
+		t.Logf("%s: of %s %d were begun, %d at a time", when, l.topic, l.held.all, l.held.most)
+		l.held.most, l.held.all = 0, 0
+		l.held.mu.Unlock()
+	}
 }
 
 // While the slots of one partition or of all partitions move, consumers never hold more jobs than the limit allows.
@@ -102,34 +123,14 @@ func TestLimitInCluster(t *testing.T) {
 		}
 	}
 	slot := cluster.Slot(fmt.Sprintf("{%d}", store.PartitionOf("{x}", clusterPartitions)))
-	expect := func(when string) {
-		t.Helper()
-		for _, l := range topics {
-			l.push(t, c, 1000)
-			l.goesOn(t, 500)
-			l.held.mu.Lock()
-			if l.held.most > l.Concurrency {
-				t.Errorf("%s: of %s there were %d at a time", when, l.topic, l.held.most)
-			}
-			t.Logf("%s: of %s %d were begun, %d at a time", when, l.topic, l.held.all, l.held.most)
-			l.held.most, l.held.all = 0, 0
-			l.held.mu.Unlock()
-		}
-	}
+	expect := func(when string) { t.Helper(); expectLimited(t, c, when, topics) }
 	expect("in peace")
-	from := cluster.Owner(slot)
-	for _, to := range cluster.Servers[:3] {
-		if to != from {
-			cluster.MoveSlot(slot, to)
-			expect("when a slot has moved")
-		}
-	}
-	to := cluster.Servers[0]
-	if cluster.Owner(slot) == to {
-		to = cluster.Servers[1]
+	for _, to := range otherMasters(cluster, slot) {
+		cluster.MoveSlot(slot, to)
+		expect("when a slot has moved")
 	}
 	topics[1].push(t, c, 1000)
-	m := cluster.BeginMove(slot, to)
+	m := cluster.BeginMove(slot, otherMasters(cluster, slot)[0])
 	topics[1].goesOn(t, 100)
 	m.Keys(3)
 	topics[1].goesOn(t, 100)

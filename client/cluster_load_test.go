@@ -199,42 +199,27 @@ func (l *load) goOn(more int) {
 	redistest.Until(l.t, "jobs are delivered", func() bool { return l.count() >= more })
 }
 
-// While slots move, a master dies and a node joins, a Client continues to work. It loses only jobs that a master had
-// not replicated.
-func TestClusterUnderLoad(t *testing.T) {
-	redistest.Long(t)
-	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	c := inCluster(t, cluster)
-	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
-	defer pool.Close()
-	work := server.New(pool, server.Options{Partitions: clusterPartitions})
-	check(t, work.Check(t.Context()))
-	stopServer := redistest.Background(t, work.Run)
-	defer stopServer()
+// clusterEvent happens to a cluster under load.
+type clusterEvent struct {
+	name string
+	lag  bool // a replica may lack the last writes
+	do   func(l *load)
+}
+
+func clusterEvents(t *testing.T, cluster *redistest.Cluster) []clusterEvent {
 	slot := func(partition int) int { return cluster.Slot(fmt.Sprintf("{%d}", partition)) }
-	for _, event := range []struct {
-		name string
-		lag  bool
-		do   func(l *load)
-	}{
+	return []clusterEvent{
 		{"a slot moves there and back", false, func(l *load) {
 			from := cluster.Owner(slot(5))
-			for _, to := range cluster.Servers[:3] {
-				if to != from {
-					cluster.MoveSlot(slot(5), to)
-					l.goOn(200)
-				}
+			for _, to := range otherMasters(cluster, slot(5)) {
+				cluster.MoveSlot(slot(5), to)
+				l.goOn(200)
 			}
 			cluster.MoveSlot(slot(5), from)
 		}},
 		{"a slot takes its time", false, func(l *load) {
 			from := cluster.Owner(slot(7))
-			to := cluster.Servers[0]
-			if from == to {
-				to = cluster.Servers[1]
-			}
-			m := cluster.BeginMove(slot(7), to)
+			m := cluster.BeginMove(slot(7), otherMasters(cluster, slot(7))[0])
 			l.goOn(300)
 			m.Keys(3)
 			l.goOn(300)
@@ -261,7 +246,23 @@ func TestClusterUnderLoad(t *testing.T) {
 			cluster.AwaitOwner(slot(9), old)
 			t.Logf("the replica took over within %v", time.Since(began))
 		}},
-	} {
+	}
+}
+
+// While slots move, a master dies and a node joins, a Client continues to work. It loses only jobs that a master had
+// not replicated.
+func TestClusterUnderLoad(t *testing.T) {
+	redistest.Long(t)
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	c := inCluster(t, cluster)
+	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
+	defer pool.Close()
+	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	check(t, work.Check(t.Context()))
+	stopServer := redistest.Background(t, work.Run)
+	defer stopServer()
+	for _, event := range clusterEvents(t, cluster) {
 		t.Run(event.name, func(t *testing.T) {
 			l, stop := startLoad(t, c)
 			l.goOn(300)

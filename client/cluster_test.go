@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,49 +21,10 @@ func inCluster(t *testing.T, c *redistest.Cluster) *client.Client {
 	return cl
 }
 
-// A Client finds the partitions on all nodes, and each of them wakes it.
-func TestCluster(t *testing.T) {
-	redistest.Long(t)
-	t.Parallel()
-	c := inCluster(t, redistest.StartCluster(t))
-	ctx, topic := t.Context(), "{t}:{u"
-	check(t, c.Ping(ctx))
-	push := func(id string) {
-		t.Helper()
-		_, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: "b"}, 0)
-		check(t, err)
-	}
-	ids := map[string]bool{}
-	for i := range 100 {
-		id := []string{"{a%d}b{", "%d", "}{%d{}", "{}%d"}[i%4]
-		ids[fmt.Sprintf(id, i)] = true
-		push(fmt.Sprintf(id, i))
-	}
-	stats, err := c.Stats(ctx)
-	if err != nil || len(stats.Topics) != 1 || stats.Topics[0].Ready != 100 {
-		t.Errorf("stats %+v, %v", stats, err)
-	}
-	for i := range 100 {
-		if i%2 == 0 {
-			m, err := c.Pop(ctx, topic)
-			check(t, err)
-			delete(ids, m.ID)
-			continue
-		}
-		d, err := c.Reserve(ctx, time.Second, 0, topic)
-		check(t, err)
-		delete(ids, d.ID)
-		check(t, d.Ack(ctx))
-	}
-	if len(ids) > 0 {
-		t.Errorf("%d jobs are missing", len(ids))
-	}
-	for i := range 20 {
-		waiting := background(func() (client.Message, error) { return c.BPop(ctx, 0, topic) })
-		push(fmt.Sprintf("late%d", i))
-		got := redistest.Receive(t, waiting)
-		check(t, got.err)
-	}
+// otherMasters returns the masters that do not own the slot.
+func otherMasters(c *redistest.Cluster, slot int) []*redistest.Server {
+	owner := c.Owner(slot)
+	return slices.DeleteFunc(slices.Clone(c.Servers[:3]), func(s *redistest.Server) bool { return s == owner })
 }
 
 // The permissions in docs/operating.md suffice in a cluster, too, for pushing, moving, waiting, reserving and

@@ -77,54 +77,6 @@ func (f *fixture) gatherPushes(c *client.Client, pushes []func() error) (errs []
 	return errs[client.RoundTrips:], scripts - client.RoundTrips
 }
 
-// Pushes that come while others are in flight share the next batch, and each caller gets its own result. One push is
-// refused, one finds a broken bucket, and one caller leaves before its push is sent. All other pushes are stored, even
-// if their context ends meanwhile.
-func TestPushesShareRoundTrips(t *testing.T) {
-	t.Parallel()
-	const pushes = 100
-	f := start(t, alone, undivided)
-	f.seed(all(waiting("exists", "t"), []string{"SET delayer:job_bucket:broken x"})...)
-	c := f.patient()
-	ended, cancel := context.WithCancel(t.Context())
-	var calls []func() error
-	push := func(ctx context.Context, id string) {
-		calls = append(calls, func() error {
-			return errOf(c.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, 2*time.Hour, client.Refuse))
-		})
-	}
-	want := state{Pool: []string{"exists"}, Buckets: buckets{"exists": "t old"}, Other: buckets{"delayer:job_bucket:broken": "string"}}
-	for i := range pushes {
-		id := fmt.Sprintf("%03d", i)
-		want.Pool, want.Buckets[id] = append(want.Pool, id), "t b"
-		ctx := t.Context()
-		if i < client.RoundTrips {
-			ctx = ended
-		}
-		push(ctx, id)
-	}
-	push(t.Context(), "exists")
-	push(t.Context(), "broken")
-	push(ended, "left")
-	g := f.gather(client.RoundTrips, c.Pushes, calls)
-	cancel()
-	await(t, pushes+2, client.RoundTrips, c.Pushes)
-	errs, scripts := g.release()
-	check(t, errors.Join(errs[:pushes]...))
-	expectErr(t, "exists", errs[pushes], client.ErrExists)
-	expectText(t, "broken", errs[pushes+1], "WRONGTYPE")
-	expectErr(t, "left", errs[pushes+2], context.Canceled)
-	if scripts > 5 {
-		t.Errorf("%d calls for %d pushes", scripts, pushes)
-	}
-	got := f.State().Pool
-	if slices.Sort(want.Pool); !slices.Equal(slices.Sorted(slices.Values(got)), want.Pool) {
-		t.Errorf("pool %q, want %q", got, want.Pool)
-	}
-	want.Pool = got
-	f.Expect(want)
-}
-
 // Two pushes of one ID never share a batch: each is done by itself, in either order.
 func TestGatheredPushesOfOneID(t *testing.T) {
 	f := start(t, alone, undivided)

@@ -101,9 +101,8 @@ func TestDeadWhileTheyGo(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(f *fixture, id string, n int){
-		"all are dropped":             drop(1),
-		"every second one is dropped": drop(2),
-		"every hundredth is dropped":  drop(100),
+		"all are dropped":            drop(1),
+		"every hundredth is dropped": drop(100),
 		"each is sent again and dies at once": func(f *fixture, id string, n int) {
 			check(f.TB, f.Requeue(f.TB.Context(), id))
 			check(f.TB, f.reserve("t").Bury(f.TB.Context(), "again"))
@@ -200,13 +199,4 @@ func TestRequeueAllOfABrokenQueue(t *testing.T) {
 	if got := f.State(); len(got.Dead["t"]) != 250 || len(got.Letters) != 250 || len(got.Buckets) != 0 {
 		t.Errorf("%d are left, %d letters, %d buckets", len(got.Dead["t"]), len(got.Letters), len(got.Buckets))
 	}
-}
-
-// Of a job that is no dead letter, Requeue says so.
-func TestRequeueOfAReadyJob(t *testing.T) {
-	f := start(t)
-	f.push("a", "t")
-	err := f.Requeue(t.Context(), "a")
-	expectErr(t, "Requeue", err, client.ErrNotFound)
-	expectText(t, "Requeue", err, "no such dead letter")
 }

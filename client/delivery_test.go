@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/pooltest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -147,59 +147,24 @@ func TestConcurrentSettlements(t *testing.T) {
 	}
 }
 
-// holdJob returns a pool that delays the replies to calls that name the job.
-func (f *fixture) holdJob(id string) *holder {
-	h := f.hold("")
-	h.queue, h.jobs = []byte("\r\n"+id+"\r\n"), true
-	return h
+// holder is a pool that delays the replies to calls that name a job.
+type holder struct {
+	client.Redis
+	*pooltest.Holder
+}
+
+func (f *fixture) holdJob(id string) holder {
+	redistest.NotExternal(f.TB, "watches what its connections carry")
+	h := pooltest.NewHolder()
+	h.Hold("\r\n" + id + "\r\n")
+	return holder{pooltest.Through(f.Addr, f.Clustered, 8, h.Wrap), h}
 }
 
 // settleLater starts a call in the background, and waits until its reply is delayed.
-func (h *holder) settleLater(call func() error) <-chan error {
+func (h holder) settleLater(call func() error) <-chan error {
 	ended := later(call)
-	<-h.sent
+	<-h.Sent
 	return ended
-}
-
-// held returns a pool that delays the replies to calls that name the job, and the reserved job. The call's script is
-// loaded.
-func (f *fixture) held(verb string, lease time.Duration) (*holder, *client.Delivery) {
-	f.TB.Helper()
-	f.reservedOnce("t")
-	f.warm(verbs[verb])
-	f.push("a", "t")
-	h := f.holdJob("a")
-	return h, f.reserveBy(f.on(h.Redis), "t", "a", lease)
-}
-
-// A call whose reply was lost may be repeated. Ack then succeeds if the first one did not; other calls may find that
-// they were already done. Deadline stays on the safe side.
-func TestRepeatedAfterALostAnswer(t *testing.T) {
-	f := start(t)
-	for name, call := range verbs {
-		t.Run(name, func(t *testing.T) {
-			f := f.with(t)
-			f.seed()
-			h, d := f.held(name, 2*time.Hour)
-			ended := h.settleLater(func() error { return call(t.Context(), d) })
-			h.pass <- io.ErrUnexpectedEOF
-			if err := arrival(t, ended); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, client.ErrLeaseLost) {
-				t.Errorf("error %v, want that of the network", err)
-			}
-			after := f.State()
-			if deadline, end := float64(d.Deadline().UnixMicro())/1e6, f.Due("a"); deadline > end && name == "Extend" {
-				t.Errorf("deadline %f, but the lease ends at %f", deadline, end)
-			}
-			ended = h.settleLater(func() error { return call(t.Context(), d) })
-			h.pass <- nil
-			want := client.ErrLeaseLost
-			if name == "Ack" || name == "Extend" {
-				want = nil
-			}
-			expectErr(t, "repeated", arrival(t, ended), want)
-			f.Expect(after)
-		})
-	}
 }
 
 // reservedOnce loads the script of Reserve.
@@ -215,20 +180,6 @@ func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error)
 	}
 }
 
-// An Ack that was not done is done when it is repeated, even during an Extend whose reply was lost.
-func TestAckAfterALostExtend(t *testing.T) {
-	f := start(t)
-	f.warm(verbs["Ack"])
-	h, d := f.held("Extend", time.Minute)
-	ended := h.settleLater(func() error { return d.Extend(t.Context(), time.Hour) })
-	h.pass <- io.ErrUnexpectedEOF
-	expectErr(t, "Extend", arrival(t, ended), io.ErrUnexpectedEOF)
-	ended = h.settleLater(func() error { return d.Ack(t.Context()) })
-	h.pass <- nil
-	check(t, arrival(t, ended))
-	f.Expect(state{})
-}
-
 // reserveAll makes the Client reserve n new jobs, 0000 and so on.
 func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 	f.TB.Helper()
@@ -240,100 +191,25 @@ func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 	return list
 }
 
-// Calls of each kind share batches, and no caller gets another caller's error.
-func TestGatheredSettlements(t *testing.T) {
+// A call that is sent gets its reply even if its context is cancelled meanwhile.
+func TestCancelledSettlements(t *testing.T) {
 	f := start(t, alone, undivided)
-	c := f.patient()
-	kinds := []string{"Ack", "Retry", "Extend", "Bury"} // Release and Snooze share batches with Retry
-	blockers := client.RoundTrips * len(kinds)
-	names := []string{"Ack", "Retry", "Release", "Snooze", "Extend", "Bury"}
-	list := f.reserveAll(c, blockers+2*len(names))
-	calls := make([]func() error, len(list))
-	for n, d := range list {
-		call := verbs[kinds[n%len(kinds)]]
-		if n >= blockers {
-			call = verbs[names[(n-blockers)%len(names)]]
-		}
-		if n >= blockers+len(names) { // these jobs have lost their leases
-			check(t, f.Reschedule(t.Context(), d.ID, time.Minute))
-		}
-		calls[n] = func() error { return call(t.Context(), d) }
-	}
-	errs, _ := f.gather(blockers, c.Settlements, calls).release()
-	for n, err := range errs {
-		if lost := n >= blockers+len(names); lost != errors.Is(err, client.ErrLeaseLost) || !lost && err != nil {
-			t.Errorf("%d: %v", n, err)
-		}
-	}
-	at := func(places ...int) (ids []string) {
-		for _, n := range places {
-			ids = append(ids, list[n].ID)
-		}
-		slices.Sort(ids)
-		return ids
-	}
-	got := f.State()
-	slices.Sort(got.Reserved)
-	slices.Sort(got.Dead["t"])
-	if !slices.Equal(got.Reserved, at(2, 6, blockers+4)) || !slices.Equal(got.Ready["t"], at(blockers+2)) || !slices.Equal(got.Dead["t"], at(3, 7, blockers+5)) || len(got.Pool) != client.RoundTrips+2+len(names) {
-		t.Errorf("state %+v", got)
-	}
-}
-
-// If Redis hangs, a call with a deadline returns at the deadline. A call without a deadline waits for the reply until
-// the connection's timeout, even if its context is cancelled.
-func TestSettleOnHungRedis(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone, undivided)
-	patient := f.patient()
-	impatient := map[string]*client.Client{} // each has a working connection
-	proxies := map[string]*redistest.Proxy{}
-	withDeadline, without := map[string]*client.Delivery{}, map[string]*client.Delivery{}
-	for name := range verbs {
-		o := client.PoolOptions{ReadTimeout: time.Second}
-		if !f.Clustered { // its clients find their own way
-			proxies[name] = redistest.StartProxy(t, f.Addr)
-			o.Addr = proxies[name].Addr
-		}
-		impatient[name] = f.openPool(o)
-		for c, list := range map[*client.Client]map[string]*client.Delivery{impatient[name]: without, patient: withDeadline} {
-			f.push(name, name)
-			list[name] = f.reserveBy(c, name, name, time.Hour)
-		}
-	}
-	f.Hang()
-	defer f.Continue()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	cancelled := map[string]<-chan error{}
 	for name, call := range verbs {
-		before := int64(0)
-		if p := proxies[name]; p != nil {
-			before = p.Sent()
+		f.warm(call)
+		c, _, sent := f.tapped()
+		f.push(name, name)
+		d := f.reserveBy(c, name, name, time.Hour)
+		for len(sent) > 0 {
+			<-sent
 		}
-		ended := later(func() error { return call(deadline(t, 10*time.Millisecond), withDeadline[name]) })
-		expectErr(t, name+" with a deadline", arrival(t, ended), context.DeadlineExceeded)
-		ended = later(func() error { return call(ctx, without[name]) })
-		cancelled[name] = ended
-		until(t, name+" is under way", func() bool {
-			if p := proxies[name]; p != nil {
-				return p.Sent() > before
-			}
-			underWay, _ := impatient[name].Settlements()
-			return underWay == 1 || len(ended) > 0
-		})
+		f.Hang()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := later(func() error { return call(ctx, d) })
+		arrival(t, sent)
+		cancel()
+		f.Continue()
+		expectErr(t, name, arrival(t, ended), nil)
 	}
-	cancel()
-	for name, ended := range cancelled {
-		var timeout net.Error
-		if err := arrival(t, ended); !errors.As(err, &timeout) || !timeout.Timeout() || errors.Is(err, client.ErrLeaseLost) {
-			t.Errorf("%s, cancelled: %v, want the connection's timeout", name, err)
-		}
-	}
-	ended := later(func() error {
-		return errOf(patient.AckBatch(deadline(t, 10*time.Millisecond), []*client.Delivery{withDeadline["Ack"]}))
-	})
-	expectErr(t, "AckBatch with a deadline", arrival(t, ended), context.DeadlineExceeded)
 }
 
 // Results come in the order of the deliveries, each with its own error.
@@ -411,14 +287,14 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 		return append(slices.Repeat([]error{first}, 250), slices.Repeat([]error{second}, n-250)...)
 	}
 	ended := h.settleLater(ack)
-	h.pass <- io.ErrUnexpectedEOF
+	h.Pass <- io.ErrUnexpectedEOF
 	expectErr(t, "AckBatch", arrival(t, ended), io.ErrUnexpectedEOF)
 	expectErrs(t, results, wants(nil, io.ErrUnexpectedEOF)...)
 	if left := f.State(); len(left.Reserved) != 100 { // Redis did the second chunk
 		t.Errorf("%d are reserved", len(left.Reserved))
 	}
 	ended = h.settleLater(ack)
-	h.pass <- nil
+	h.Pass <- nil
 	arrival(t, ended)
 	expectErrs(t, results, wants(client.ErrLeaseLost, nil)...)
 	f.Expect(state{})
@@ -427,13 +303,17 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 // Of two concurrent Extends, the one that Redis ran later counts, no matter which reply comes first.
 func TestConcurrentExtends(t *testing.T) {
 	f := start(t)
-	h, d := f.held("Extend", time.Minute)
+	f.reservedOnce("t")
+	f.warm(verbs["Extend"])
+	f.push("a", "t")
+	h := f.holdJob("a")
+	d := f.reserveBy(f.on(h.Redis), "t", "a", time.Minute)
 	end := d.Deadline()
 	ended := h.settleLater(func() error { return d.Extend(t.Context(), time.Hour) })
 	until(t, "it is done in Redis", func() bool { return f.Due("a") > float64(end.Unix()+60) })
 	from := f.Clock()
 	check(t, errOf(f.ExtendBatch(t.Context(), []*client.Delivery{d}, 2*time.Minute)))
-	h.pass <- nil
+	h.Pass <- nil
 	check(t, arrival(t, ended))
 	f.leased("both", d, from, 2*time.Minute)
 }
@@ -446,22 +326,4 @@ func TestAckThatWasNotSent(t *testing.T) {
 	expectErr(t, "Ack with its context done", d.Ack(done(t.Context())), context.Canceled)
 	f.Remove(t.Context(), "a")
 	expectErr(t, "Ack of a job that was removed", d.Ack(t.Context()), client.ErrLeaseLost)
-}
-
-// A delivery that is in the batch twice is acknowledged once, and extended twice.
-func TestBatchWithADeliveryTwice(t *testing.T) {
-	f := start(t)
-	list := f.reserveAll(f.Client, 2)
-	twice := []*client.Delivery{list[0], list[1], list[0]}
-	from := f.Clock()
-	if results, err := f.ExtendBatch(t.Context(), twice, 2*time.Hour); err != nil || len(results) != 3 {
-		t.Errorf("ExtendBatch = %v, %v", results, err)
-	}
-	for _, d := range list {
-		f.leased("extended", d, from, 2*time.Hour)
-	}
-	results, err := f.AckBatch(t.Context(), twice)
-	expectErr(t, "AckBatch", err, client.ErrLeaseLost)
-	expectErrs(t, results, nil, nil, client.ErrLeaseLost)
-	f.Expect(state{})
 }

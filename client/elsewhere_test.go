@@ -8,47 +8,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// A program that has the topic, ID and token of a reserved job can make all calls of its consumer, through another
-// Client, also after an extension.
-func TestDeliveryOfElsewhere(t *testing.T) {
-	f := start(t)
-	for name, call := range verbs {
-		for _, extended := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				f := f.with(t)
-				f.seed()
-				f.push("a", "t")
-				d := f.reserve("t")
-				if extended {
-					if err := d.Extend(t.Context(), time.Hour); err != nil {
-						t.Fatal(err)
-					}
-				}
-				c := f.open()
-				elsewhere := c.Delivery("t", "a", d.Token)
-				if !elsewhere.Deadline().IsZero() || elsewhere.Lease() != 0 {
-					t.Errorf("deadline %v, lease %v, want none", elsewhere.Deadline(), elsewhere.Lease())
-				}
-				if err := call(t.Context(), elsewhere); err != nil {
-					t.Fatal(err)
-				}
-				if name == "Extend" {
-					if end := f.Due("a"); elsewhere.Lease() != time.Hour || float64(elsewhere.Deadline().UnixMicro())/1e6 > end {
-						t.Errorf("lease %v, deadline %v, but it ends at %f", elsewhere.Lease(), elsewhere.Deadline(), end)
-					}
-					return
-				}
-				if got := f.State(); len(got.Reserved) != 0 || got.Counts["t"] != "" && got.Counts["t"] != "0" {
-					t.Errorf("still reserved: %+v", got)
-				}
-				if err := d.Ack(t.Context()); !errors.Is(err, client.ErrLeaseLost) {
-					t.Errorf("Ack of the one that reserved it: %v, want ErrLeaseLost", err)
-				}
-			})
-		}
-	}
-}
-
 // A delivery with a wrong topic, ID or token changes nothing.
 func TestDeliveryOfAnother(t *testing.T) {
 	f := start(t)
@@ -80,24 +39,27 @@ func TestDeliveryOfAnother(t *testing.T) {
 	}
 }
 
-// AckBatch and ExtendBatch also accept such deliveries.
-func TestBatchOfElsewhere(t *testing.T) {
+// A program that has the topic, ID and token of a reserved job can settle it through another Client. TestModel and
+// TestTwoSettlementsOfOneJob make the other calls.
+func TestDeliveryOfElsewhere(t *testing.T) {
 	f := start(t)
+	c := f.open()
 	var list []*client.Delivery
 	for _, d := range f.reserveAll(f.Client, 3) {
-		list = append(list, f.Delivery(d.Topic, d.ID, d.Token))
+		list = append(list, c.Delivery(d.Topic, d.ID, d.Token))
 	}
-	list[1] = f.Delivery("u", list[1].ID, list[1].Token)
+	if d := list[0]; !d.Deadline().IsZero() || d.Lease() != 0 {
+		t.Errorf("deadline %v, lease %v, want none", d.Deadline(), d.Lease())
+	}
+	list[1] = c.Delivery("u", list[1].ID, list[1].Token)
 	from := f.Clock()
-	results, err := f.ExtendBatch(t.Context(), list, 2*time.Hour)
-	if !errors.Is(err, client.ErrLeaseLost) || results[0].Err != nil || results[1].Err == nil || results[2].Err != nil {
-		t.Errorf("ExtendBatch: %v, %v", results, err)
-	}
+	results, err := c.ExtendBatch(t.Context(), list, 2*time.Hour)
+	expectErr(t, "ExtendBatch", err, client.ErrLeaseLost)
+	expectErrs(t, results, nil, client.ErrLeaseLost, nil)
 	f.leased("extended", list[0], from, 2*time.Hour)
-	results, err = f.AckBatch(t.Context(), list)
-	if !errors.Is(err, client.ErrLeaseLost) || results[0].Err != nil || results[1].Err == nil || results[2].Err != nil {
-		t.Errorf("AckBatch: %v, %v", results, err)
-	}
+	results, err = c.AckBatch(t.Context(), list)
+	expectErr(t, "AckBatch", err, client.ErrLeaseLost)
+	expectErrs(t, results, nil, client.ErrLeaseLost, nil)
 	if got := f.State(); len(got.Reserved) != 1 || got.Counts["t"] != "1" {
 		t.Errorf("left: %+v", got)
 	}

@@ -17,7 +17,6 @@ const (
 	CloseWait    = closeWait
 	CheckAfter   = redisconn.CheckAfter
 	MaxTakeCalls = wait.MaxBatches
-	PollAtOnce   = wait.PollAtOnce
 )
 
 // Connections returns how many connections the Client's own pool has.
@@ -82,23 +81,8 @@ func Callers(c *Client, topic string) (all, waiting int) {
 	return s.Callers, s.Waiting
 }
 
-// Pops returns how many polls of the topic are in flight, and how many callers they have not claimed.
-func (c *Client) Pops(topic string) (underWay, unclaimed int) {
-	s := c.dispatcher.ForTests().State(topic)
-	return s.Polls, s.Unclaimed
-}
-
-// Queues returns the number of topics of which the Client keeps state.
-func Queues(c *Client) int { return c.dispatcher.ForTests().State("").Topics }
-
-// Wakes returns how often the Client was woken for the topic.
-func Wakes(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Wakes }
-
 // Registered reports whether Redis wakes the Client for the topic's jobs.
 func Registered(c *Client, topic string) bool { return c.dispatcher.ForTests().State(topic).Registered }
-
-// Leaving returns how many callers leave as soon as a poll's reply has arrived.
-func Leaving(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Leaving }
 
 // Calm makes the Client behave as if its checks had found nothing for a long time.
 func (c *Client) Calm() { c.dispatcher.ForTests().Calm() }

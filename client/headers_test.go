@@ -25,153 +25,153 @@ func (f *fixture) putWith(h headers, delay time.Duration, opts ...client.PushOpt
 	f.put(client.Message{ID: "a", Topic: "t", Body: "body", Headers: h}, delay, opts...)
 }
 
+// The ways to read the headers of job a of topic t.
+var (
+	popHeaders = func(f *fixture) (headers, error) { m, err := f.Pop(f.TB.Context(), "t"); return m.Headers, err }
+	getHeaders = func(f *fixture) (headers, error) { j, err := f.Get(f.TB.Context(), "a"); return j.Headers, err }
+)
+
+// burySome makes a dead letter of job a, which has some headers.
+func burySome(f *fixture, opts ...client.PushOption) {
+	f.TB.Helper()
+	f.putWith(someHeaders, 0, opts...)
+	check(f.TB, f.reserve("t").Bury(f.TB.Context(), "no"))
+}
+
+// runWith makes a schedule, or changes it, and runs it now.
+func (f *fixture) runWith(h headers, overlap client.Overlap) {
+	f.TB.Helper()
+	check(f.TB, errOf(f.Schedule(f.TB.Context(), client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "body", Headers: h, Overlap: overlap})))
+	check(f.TB, errOf(f.RunNow(f.TB.Context(), "s")))
+}
+
+// headersCases are ways to push job a, and to read its headers.
+var headersCases = map[string]struct {
+	push func(f *fixture)
+	read func(f *fixture) (headers, error)
+	want headers
+}{
+	"pop":   {func(f *fixture) { f.putWith(someHeaders, 0) }, popHeaders, someHeaders},
+	"empty": {func(f *fixture) { f.putWith(headers{}, 0) }, popHeaders, nil},
+	"beside options": {func(f *fixture) { f.putWith(someHeaders, 0, client.MaxAttempts(7), client.TTR(time.Minute)) }, func(f *fixture) (headers, error) {
+		d := f.reserve("t")
+		if d.MaxAttempts != 7 || d.Lease() != time.Minute {
+			f.TB.Errorf("%d attempts, a lease of %v", d.MaxAttempts, d.Lease())
+		}
+		return d.Headers, nil
+	}, someHeaders},
+	"batches": {func(f *fixture) {
+		_, err := f.PushBatch(f.TB.Context(), []client.Delayed{
+			{Message: client.Message{ID: "0", Topic: "t", Body: "body"}}, {Message: client.Message{ID: "a", Topic: "t", Body: "body", Headers: someHeaders}},
+			{Message: client.Message{ID: "1", Topic: "t", Body: "body", Headers: otherHeaders}},
+		})
+		check(f.TB, err)
+	}, func(f *fixture) (headers, error) {
+		list, err := f.PopBatch(f.TB.Context(), "t", 10)
+		check(f.TB, err)
+		of := map[string]headers{}
+		for _, m := range list {
+			of[m.ID] = m.Headers
+		}
+		if want := (map[string]headers{"0": nil, "a": someHeaders, "1": otherHeaders}); !reflect.DeepEqual(of, want) {
+			f.TB.Errorf("got %v, want %v", of, want)
+		}
+		return of["a"], nil
+	}, someHeaders},
+	"retry": {func(f *fixture) { f.putWith(someHeaders, 0) }, func(f *fixture) (headers, error) {
+		check(f.TB, f.reserve("t").Retry(f.TB.Context(), 0))
+		return f.reserve("t").Headers, nil
+	}, someHeaders},
+	"dead": {func(f *fixture) { burySome(f) }, func(f *fixture) (headers, error) {
+		return f.letters("t")[0].Headers, nil
+	}, someHeaders},
+	"requeue": {func(f *fixture) {
+		burySome(f, client.MaxAttempts(3))
+		check(f.TB, f.Requeue(f.TB.Context(), "a"))
+	}, func(f *fixture) (headers, error) {
+		d := f.reserve("t")
+		if d.MaxAttempts != 3 {
+			f.TB.Errorf("%d attempts", d.MaxAttempts)
+		}
+		return d.Headers, nil
+	}, someHeaders},
+	"reschedule":       {func(f *fixture) { f.putWith(someHeaders, time.Hour); check(f.TB, f.Reschedule(f.TB.Context(), "a", 0)) }, popHeaders, someHeaders},
+	"replaced":         {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0) }, popHeaders, otherHeaders},
+	"replaced by none": {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(nil, time.Hour) }, getHeaders, nil},
+	"kept due time":    {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0, client.KeepLater) }, getHeaders, otherHeaders},
+	"debounced": {func(f *fixture) {
+		f.putWith(someHeaders, time.Hour)
+		f.putWith(otherHeaders, time.Hour, client.Debounce(2*time.Hour))
+	}, getHeaders, otherHeaders},
+	"once": {func(f *fixture) {
+		f.putWith(someHeaders, time.Hour, client.Once(time.Hour))
+		f.refused(otherHeaders, client.Once(time.Hour))
+	}, getHeaders, someHeaders},
+	"once as":           {func(f *fixture) { f.putWith(someHeaders, time.Hour, client.OnceAs(time.Hour, "x")) }, getHeaders, someHeaders},
+	"pushed beside one": {func(f *fixture) { f.push("b", "t"); f.putWith(someHeaders, time.Hour) }, getHeaders, someHeaders},
+	"follower": {func(f *fixture) {
+		f.putWith(someHeaders, 0)
+		d := f.reserve("t")
+		f.put(client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Follow)
+		f.put(client.Message{ID: "a", Topic: "t", Body: "2", Headers: otherHeaders}, 0, client.Follow, client.MaxAttempts(4))
+		if h, err := getHeaders(f); err != nil || !maps.Equal(h, someHeaders) {
+			f.TB.Errorf("the followed job has %v, %v", h, err)
+		}
+		check(f.TB, d.Ack(f.TB.Context()))
+	}, func(f *fixture) (headers, error) {
+		d := f.reserve("t")
+		if d.Body != "2" || d.MaxAttempts != 4 {
+			f.TB.Errorf("%+v", d.Message)
+		}
+		return d.Headers, nil
+	}, otherHeaders},
+	"follower without": {func(f *fixture) {
+		f.putWith(someHeaders, 0)
+		d := f.reserve("t")
+		f.putWith(nil, 0, client.Follow)
+		check(f.TB, d.Ack(f.TB.Context()))
+	}, popHeaders, nil},
+	"group": {func(f *fixture) {
+		for _, h := range []headers{someHeaders, otherHeaders} {
+			f.put(client.Message{Topic: "t", Body: "1", Headers: h}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))
+		}
+	}, popHeaders, otherHeaders},
+	"group, the last one without": {func(f *fixture) {
+		for _, h := range []headers{someHeaders, nil} {
+			f.put(client.Message{Topic: "t", Body: "1", Headers: h}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))
+		}
+	}, popHeaders, nil},
+	"schedule": {func(f *fixture) {
+		f.runWith(someHeaders, client.OverlapAllow)
+		if s := f.scheduled("s"); !maps.Equal(s.Headers, someHeaders) {
+			f.TB.Errorf("the schedule has %v", s.Headers)
+		}
+	}, popHeaders, someHeaders},
+	"occurrence that follows": {func(f *fixture) {
+		f.runWith(someHeaders, client.OverlapFollow)
+		d := f.reserve("t")
+		f.runWith(otherHeaders, client.OverlapFollow)
+		check(f.TB, d.Ack(f.TB.Context()))
+	}, popHeaders, otherHeaders},
+	"replaced by an old client": {func(f *fixture) { // it knows nothing of our fields
+		f.putWith(someHeaders, time.Hour)
+		f.Do("HMSET", f.bucketOf("a"), "topic", "t", "body", "new")
+	}, getHeaders, someHeaders},
+	"replaced by an old client after a reserve": {func(f *fixture) {
+		f.putWith(someHeaders, 0)
+		f.reserve("t")
+		f.Do("HMSET", f.bucketOf("a"), "topic", "t", "body", "new")
+		f.Do("EXPIRE", f.bucketOf("a"), 3600+7*24*3600)
+		f.Do("ZREM", f.keyOf("a", "job_pool"), "a")
+		f.Do("LPUSH", f.keyOf("a", "ready_queue:t"), "a")
+	}, func(f *fixture) (headers, error) { return f.reserve("t").Headers, nil }, nil},
+	"unreadable": {func(f *fixture) { f.push("a", "t"); f.Do("HSET", f.bucketOf("a"), "options", "0 0 604800000 {x") }, popHeaders, nil},
+}
+
 // A job's headers come with it, however it is pushed, taken and read; and what follows on it has its own.
 func TestHeaders(t *testing.T) {
 	f := start(t)
-	ctx := t.Context()
-	pop := func(f *fixture) (headers, error) { m, err := f.Pop(ctx, "t"); return m.Headers, err }
-	get := func(f *fixture) (headers, error) { j, err := f.Get(ctx, "a"); return j.Headers, err }
-	again := func(after func(d *client.Delivery) error) func(f *fixture) (headers, error) {
-		return func(f *fixture) (headers, error) {
-			check(f.TB, after(f.reserve("t")))
-			return f.reserve("t").Headers, nil
-		}
-	}
-	bury := func(f *fixture) { check(f.TB, f.reserve("t").Bury(ctx, "no")) }
-	for name, c := range map[string]struct {
-		push func(f *fixture)
-		read func(f *fixture) (headers, error)
-		want headers
-	}{
-		"pop":   {func(f *fixture) { f.putWith(someHeaders, 0) }, pop, someHeaders},
-		"empty": {func(f *fixture) { f.putWith(headers{}, 0) }, pop, nil},
-		"beside options": {func(f *fixture) { f.putWith(someHeaders, 0, client.MaxAttempts(7), client.TTR(time.Minute)) }, func(f *fixture) (headers, error) {
-			d := f.reserve("t")
-			if d.MaxAttempts != 7 || d.Lease() != time.Minute {
-				f.TB.Errorf("%d attempts, a lease of %v", d.MaxAttempts, d.Lease())
-			}
-			return d.Headers, nil
-		}, someHeaders},
-		"batches": {func(f *fixture) {
-			_, err := f.PushBatch(ctx, []client.Delayed{
-				{Message: client.Message{ID: "0", Topic: "t", Body: "body"}}, {Message: client.Message{ID: "a", Topic: "t", Body: "body", Headers: someHeaders}},
-				{Message: client.Message{ID: "1", Topic: "t", Body: "body", Headers: otherHeaders}},
-			})
-			check(f.TB, err)
-		}, func(f *fixture) (headers, error) {
-			list, err := f.PopBatch(ctx, "t", 10)
-			check(f.TB, err)
-			of := map[string]headers{}
-			for _, m := range list {
-				of[m.ID] = m.Headers
-			}
-			if want := (map[string]headers{"0": nil, "a": someHeaders, "1": otherHeaders}); !reflect.DeepEqual(of, want) {
-				f.TB.Errorf("got %v, want %v", of, want)
-			}
-			return of["a"], nil
-		}, someHeaders},
-		"retry": {func(f *fixture) { f.putWith(someHeaders, 0) }, again(func(d *client.Delivery) error { return d.Retry(ctx, 0) }), someHeaders},
-		"dead": {func(f *fixture) { f.putWith(someHeaders, 0); bury(f) }, func(f *fixture) (headers, error) {
-			return f.letters("t")[0].Headers, nil
-		}, someHeaders},
-		"requeue": {func(f *fixture) {
-			f.putWith(someHeaders, 0, client.MaxAttempts(3))
-			bury(f)
-			check(f.TB, f.Requeue(ctx, "a"))
-		}, func(f *fixture) (headers, error) {
-			d := f.reserve("t")
-			if d.MaxAttempts != 3 {
-				f.TB.Errorf("%d attempts", d.MaxAttempts)
-			}
-			return d.Headers, nil
-		}, someHeaders},
-		"reschedule":       {func(f *fixture) { f.putWith(someHeaders, time.Hour); check(f.TB, f.Reschedule(ctx, "a", 0)) }, pop, someHeaders},
-		"replaced":         {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0) }, pop, otherHeaders},
-		"replaced by none": {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(nil, time.Hour) }, get, nil},
-		"kept due time":    {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0, client.KeepLater) }, get, otherHeaders},
-		"debounced": {func(f *fixture) {
-			f.putWith(someHeaders, time.Hour)
-			f.putWith(otherHeaders, time.Hour, client.Debounce(2*time.Hour))
-		}, get, otherHeaders},
-		"once": {func(f *fixture) {
-			f.putWith(someHeaders, time.Hour, client.Once(time.Hour))
-			f.refused(otherHeaders, client.Once(time.Hour))
-		}, get, someHeaders},
-		"once as":           {func(f *fixture) { f.putWith(someHeaders, time.Hour, client.OnceAs(time.Hour, "x")) }, get, someHeaders},
-		"pushed beside one": {func(f *fixture) { f.push("b", "t"); f.putWith(someHeaders, time.Hour) }, get, someHeaders},
-		"follower": {func(f *fixture) {
-			f.putWith(someHeaders, 0)
-			d := f.reserve("t")
-			f.put(client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Follow)
-			f.put(client.Message{ID: "a", Topic: "t", Body: "2", Headers: otherHeaders}, 0, client.Follow, client.MaxAttempts(4))
-			if h, err := get(f); err != nil || !maps.Equal(h, someHeaders) {
-				f.TB.Errorf("the followed job has %v, %v", h, err)
-			}
-			check(f.TB, d.Ack(ctx))
-		}, func(f *fixture) (headers, error) {
-			d := f.reserve("t")
-			if d.Body != "2" || d.MaxAttempts != 4 {
-				f.TB.Errorf("%+v", d.Message)
-			}
-			return d.Headers, nil
-		}, otherHeaders},
-		"follower without": {func(f *fixture) {
-			f.putWith(someHeaders, 0)
-			d := f.reserve("t")
-			f.putWith(nil, 0, client.Follow)
-			check(f.TB, d.Ack(ctx))
-		}, pop, nil},
-		"group": {func(f *fixture) {
-			for _, h := range []headers{someHeaders, otherHeaders} {
-				f.put(client.Message{Topic: "t", Body: "1", Headers: h}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))
-			}
-		}, pop, otherHeaders},
-		"group, the last one without": {func(f *fixture) {
-			for _, h := range []headers{someHeaders, nil} {
-				f.put(client.Message{Topic: "t", Body: "1", Headers: h}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))
-			}
-		}, pop, nil},
-		"schedule": {func(f *fixture) {
-			_, err := f.Schedule(ctx, client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "body", Headers: someHeaders})
-			check(f.TB, err)
-			if s := f.scheduled("s"); !maps.Equal(s.Headers, someHeaders) {
-				f.TB.Errorf("the schedule has %v", s.Headers)
-			}
-			_, err = f.RunNow(ctx, "s")
-			check(f.TB, err)
-			_, err = f.Unschedule(ctx, "s")
-			check(f.TB, err)
-		}, pop, someHeaders},
-		"occurrence that follows": {func(f *fixture) {
-			s := client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "body", Headers: someHeaders, Overlap: client.OverlapFollow}
-			_, err := f.Schedule(ctx, s)
-			check(f.TB, err)
-			_, err = f.RunNow(ctx, "s")
-			check(f.TB, err)
-			d := f.reserve("t")
-			s.Headers = otherHeaders
-			_, err = f.Schedule(ctx, s)
-			check(f.TB, err)
-			_, err = f.RunNow(ctx, "s")
-			check(f.TB, err)
-			check(f.TB, d.Ack(ctx))
-			_, err = f.Unschedule(ctx, "s")
-			check(f.TB, err)
-		}, pop, otherHeaders},
-		"replaced by an old client": {func(f *fixture) { // it knows nothing of our fields
-			f.putWith(someHeaders, time.Hour)
-			f.Do("HMSET", f.bucketOf("a"), "topic", "t", "body", "new")
-		}, get, someHeaders},
-		"replaced by an old client after a reserve": {func(f *fixture) {
-			f.putWith(someHeaders, 0)
-			f.reserve("t")
-			f.Do("HMSET", f.bucketOf("a"), "topic", "t", "body", "new")
-			f.Do("EXPIRE", f.bucketOf("a"), 3600+7*24*3600)
-			f.Do("ZREM", f.keyOf("a", "job_pool"), "a")
-			f.Do("LPUSH", f.keyOf("a", "ready_queue:t"), "a")
-		}, func(f *fixture) (headers, error) { return f.reserve("t").Headers, nil }, nil},
-		"unreadable": {func(f *fixture) { f.push("a", "t"); f.Do("HSET", f.bucketOf("a"), "options", "0 0 604800000 {x") }, pop, nil},
-	} {
+	for name, c := range headersCases {
 		t.Run(name, func(t *testing.T) {
 			f := f.with(t)
 			f.Flush()

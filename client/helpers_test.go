@@ -1,15 +1,10 @@
 package client_test
 
 import (
-	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"math"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redisconn"
-	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -71,25 +66,7 @@ func (f *fixture) openPool(o client.PoolOptions, opts ...client.Option) *client.
 
 // reach adds the address of the Redis to pool options.
 func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
-	o.Addr, o.Partitions = cmp.Or(o.Addr, f.Addr), cmp.Or(o.Partitions, f.Partitions)
-	o.ReadTimeout = cmp.Or(o.ReadTimeout, hangBound)
-	if f.Clustered {
-		o.Addr, o.Cluster = "", o.Addr
-	}
-	if redistest.External != "" {
-		at, err := client.ParseURL(redistest.External)
-		check(f.TB, err)
-		o.Addr, o.Cluster, o.Sentinels, o.SentinelMaster = at.Addr, at.Cluster, at.Sentinels, at.SentinelMaster
-		o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = at.Username, at.Password, at.SentinelUsername, at.SentinelPassword
-		o.Database, o.TLS = at.Database, at.TLS
-	}
-	return o
-}
-
-// connect is client.Connect for options that may have several partitions.
-func connect(o client.PoolOptions) client.Redis {
-	o.Partitions = 0
-	return redistest.Must(client.Connect(o))
+	return clienttest.Reach(f.Server, o)
 }
 
 // behind sends all later connections to the Redis through a proxy at this address. The fixture's own Client stays
@@ -163,137 +140,11 @@ func (f *fixture) serverOptions(interval time.Duration) server.Options {
 // too.)
 func (f *fixture) connections() int { f.TB.Helper(); return f.Fixture.Connections() }
 
-// seed replaces everything in Redis. Each text is one command, split at spaces; in+3600 stands for the Unix time an
-// hour from now by Redis's clock.
-func (f *fixture) seed(commands ...string) {
-	f.TB.Helper()
-	f.Flush()
-	f.seedMore(commands...)
-}
-
-// seedMore is seed without deleting anything.
-func (f *fixture) seedMore(commands ...string) {
-	f.TB.Helper()
-	for _, command := range commands {
-		words := strings.Fields(command)
-		args := make([]any, 0, len(words))
-		for _, word := range words[1:] {
-			if seconds, ok := strings.CutPrefix(word, "in"); ok {
-				offset, err := strconv.ParseFloat(seconds, 64)
-				check(f.TB, err)
-				word = fmt.Sprintf("%.3f", math.Ceil((f.Clock()+offset)*1000)/1000)
-			}
-			args = append(args, word)
-		}
-		f.place(args)
-		f.Do(words[0], args...)
-	}
-}
-
-// place moves the key of a command to the partition of its job. The bucket names the job, or else the last word does.
-func (f *fixture) place(args []any) {
-	key := args[0].(string)
-	name, ours := strings.CutPrefix(key, "delayer:")
-	if id, ok := strings.CutPrefix(name, "job_bucket:"); ok {
-		args[0] = f.keyOf(id, name)
-	} else if ours {
-		args[0] = f.keyOf(args[len(args)-1].(string), name)
-	}
-}
-
-// bucket returns the command that stores a job's content for an hour.
-func bucket(id, topic string) []string {
-	return []string{
-		"HSET delayer:job_bucket:" + id + " topic " + topic + " body old",
-		"EXPIRE delayer:job_bucket:" + id + " 3600",
-	}
-}
-
-// waiting returns the commands that store a job that falls due in 1,000 s.
-func waiting(id, topic string) []string {
-	return append(bucket(id, topic), "ZADD delayer:job_pool in+1000 "+id)
-}
-
-// ready returns the commands that store a job in its topic's ready queue.
-func ready(id, topic string) []string { return append(bucket(id, topic), entry(id, topic)...) }
-
-// entry returns the command that adds an ID to a ready queue.
-func entry(id, topic string) []string {
-	return []string{"LPUSH delayer:ready_queue:" + topic + " " + id}
-}
-
-func all(parts ...[]string) []string {
-	var list []string
-	for _, part := range parts {
-		list = append(list, part...)
-	}
-	return list
-}
-
 type (
 	state   = redistest.State
 	queues  = map[string][]string
 	buckets = map[string]string
 )
-
-// keyOf returns a key in the partition of this job.
-func (f *fixture) keyOf(id, name string) string {
-	if f.Partitions > 1 {
-		return fmt.Sprintf("%s{%d}:%s", f.Prefix, store.PartitionOf(id, f.Partitions), name)
-	}
-	return f.Prefix + name
-}
-
-// bucketOf returns the key of the job's bucket.
-func (f *fixture) bucketOf(id string) string { return f.keyOf(id, "job_bucket:"+id) }
-
-// expires returns the time at which a job's bucket expires, in Unix seconds.
-func (f *fixture) expires(id string) float64 {
-	f.TB.Helper()
-	return float64(f.Do("PEXPIRETIME", f.bucketOf(id)).(int64)) / 1000
-}
-
-// wake wakes the Client that has waited longest for the topic, as a push does.
-func (f *fixture) wake(topic string) {
-	f.TB.Helper()
-	if !f.wakeAny(topic) {
-		f.TB.Error("nobody waits for", topic)
-	}
-}
-
-// wakeAny is wake if anybody waits.
-func (f *fixture) wakeAny(topic string) bool {
-	f.TB.Helper()
-	publish := "PUBLISH"
-	if f.Clustered {
-		publish = "SPUBLISH"
-	}
-	for _, prefix := range f.Prefixes() {
-		if f.Do("EVAL", `local first
-			repeat
-				first = redis.call('ZPOPMIN', ARGV[1] .. 'waiters:' .. ARGV[2])
-			until not first[1] or redis.call(ARGV[3], ARGV[1] .. 'wake:' .. first[1], '1 ' .. ARGV[2]) > 0
-			return first[1]`, 0, prefix, topic, publish) != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// waits waits until this many callers of the Client wait for the topic, and the Client is registered for its jobs.
-func (f *fixture) waits(c *client.Client, topic string, callers int) {
-	f.TB.Helper()
-	until(f.TB, fmt.Sprint(callers, " callers wait for ", topic), func() bool {
-		_, waiting := client.Callers(c, topic)
-		return waiting == callers && client.Registered(c, topic)
-	})
-}
-
-// bears waits until a caller waits for the topic although Redis refuses all writes, or ours.
-func (f *fixture) bears(c *client.Client, topic string) {
-	f.TB.Helper()
-	until(f.TB, "a caller bears it", func() bool { _, waiting := client.Callers(c, topic); return waiting == 1 })
-}
 
 // rounds returns how many rounds a test makes: n, or fewer in the short set.
 func rounds(n, short int) int {
@@ -308,6 +159,9 @@ var check = redistest.Check
 
 // hangBound is the longest time for anything that must happen, even on a slow machine.
 const hangBound = redistest.HangBound
+
+// connect is client.Connect for options that may have several partitions.
+var connect = clienttest.Connect
 
 // until waits until a condition holds.
 var until = redistest.Until
@@ -370,127 +224,12 @@ func expectOnce(t testing.TB, results <-chan result, n int) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// taker is a way to take a job.
-type taker func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error)
-
-// waiters has all ways to wait for a job.
-var waiters = map[string]taker{
-	"BPop": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
-		return c.BPop(ctx, timeout, topics[0], topics[1:]...)
-	},
-	"Reserve": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
-		return messageOf(c.Reserve(ctx, timeout, time.Hour, topics[0], topics[1:]...))
-	},
-	"Fetch": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
-		list, err := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics(topics...), Max: 1, Timeout: timeout, Lease: time.Hour})
-		return messageOf(slices.Concat(list, []*client.Delivery{nil})[0], err)
-	},
-}
-
-func messageOf(d *client.Delivery, err error) (client.Message, error) {
-	if err != nil {
-		return client.Message{}, err
-	}
-	return d.Message, nil
-}
-
-// eachWaiter runs the test for each way to wait.
-func eachWaiter(t *testing.T, test func(t *testing.T, take taker)) {
-	for name, take := range waiters {
-		t.Run(name, func(t *testing.T) { test(t, take) })
-	}
-}
-
-// inBackground takes a job in the background.
-func inBackground(ctx context.Context, take taker, c *client.Client, timeout time.Duration, topics ...string) <-chan result {
-	return background(func() (client.Message, error) { return take(ctx, c, timeout, topics...) })
-}
-
-// bpop runs a BPop in the background.
-func bpop(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) <-chan result {
-	return inBackground(ctx, waiters["BPop"], c, timeout, topics...)
-}
-
-// reserve runs a Reserve in the background, without a timeout.
-func reserve(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
-	return later(func() result {
-		d, err := c.Reserve(ctx, 0, lease, topics[0], topics[1:]...)
-		m, err := messageOf(d, err)
-		return result{m: m, d: d, err: err}
-	})
-}
-
-// waiting makes the call and returns once the call waits for the topics and the Client is registered for their jobs.
-func (f *fixture) waiting(c *client.Client, call func() <-chan result, topics ...string) <-chan result {
-	f.TB.Helper()
-	_, before := client.Callers(c, topics[0])
-	results := call()
-	for _, topic := range topics {
-		f.waits(c, topic, before+1)
-	}
-	return results
-}
-
-// waiter starts a BPop without a timeout and returns once the BPop waits for the topics.
-func (f *fixture) waiter(ctx context.Context, c *client.Client, topics ...string) <-chan result {
-	f.TB.Helper()
-	return f.waiting(c, func() <-chan result { return bpop(ctx, c, 0, topics...) }, topics...)
-}
-
-// reserver does the same with a Reserve.
-func (f *fixture) reserver(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
-	f.TB.Helper()
-	return f.waiting(c, func() <-chan result { return reserve(ctx, c, lease, topics...) }, topics...)
-}
-
-// reserveBy reserves the topic's next job, which must have this ID.
-func (f *fixture) reserveBy(c *client.Client, topic, id string, lease time.Duration) *client.Delivery {
-	f.TB.Helper()
-	return expectJob(f.TB, reserve(f.TB.Context(), c, lease, topic), id)
-}
-
-// reserve reserves the topic's next job, for a minute.
-func (f *fixture) reserve(topic string) *client.Delivery {
-	f.TB.Helper()
-	d, err := f.Reserve(f.TB.Context(), hangBound, time.Minute, topic)
-	check(f.TB, err)
-	return d
-}
-
-// push pushes a job that is ready at once.
-func (f *fixture) push(id, topic string, opts ...client.PushOption) {
-	f.TB.Helper()
-	f.put(client.Message{ID: id, Topic: topic, Body: "body"}, 0, opts...)
-}
-
-// put pushes the job.
-func (f *fixture) put(m client.Message, delay time.Duration, opts ...client.PushOption) {
-	f.TB.Helper()
-	_, err := f.Push(f.TB.Context(), m, delay, opts...)
-	check(f.TB, err)
-}
-
-// pushSilently makes a job ready as an old server does, without a wake-up.
-func (f *fixture) pushSilently(id, topic string) {
-	f.TB.Helper()
-	f.seedMore(ready(id, topic)...)
-}
-
 // dial opens a separate connection, which is closed when the test ends.
 func (f *fixture) dial() redis.Conn {
 	f.TB.Helper()
 	conn := f.Dial()
 	f.TB.Cleanup(func() { conn.Close() })
 	return conn
-}
-
-// fetchTopics returns these topics, without further options.
-func fetchTopics(names ...string) []client.FetchTopic {
-	topics := make([]client.FetchTopic, len(names))
-	for i, name := range names {
-		topics[i].Topic = name
-	}
-	return topics
 }
 
 // expectJob checks that the result is the job with this ID.

@@ -277,7 +277,7 @@ func TestHooks(t *testing.T) {
 
 // Each method of Client and Delivery is either tested in TestHooks or known to have no hooks.
 func TestHooksOfAllMethods(t *testing.T) {
-	without := strings.Fields("Calm Checks Connections Polls Pops Pushes PushesToGroups Settlements SubscribeAgain WarmUp" + // for tests
+	without := strings.Fields("Calm Checks Connections Polls Pushes PushesToGroups Settlements SubscribeAgain WarmUp" + // for tests
 		" Close Ping Counters Dead Requeue RequeueAll DropDead DropAllDead" +
 		" Get Remove Reschedule SetLimit Limit Pause BackOff Resume Paused Schedule SetSchedules Schedules Unschedule PauseSchedule" +
 		" ResumeSchedule RunNow Stats Topics Delivery Deadline Lease")

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -13,6 +14,12 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
+// invalid is the error of a call with an invalid argument, and what it says.
+type invalid struct {
+	err   error
+	names string
+}
+
 // Errors name the invalid field. Nothing is sent, and no connection is taken.
 func TestInvalid(t *testing.T) {
 	c := client.New(&redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
@@ -20,48 +27,73 @@ func TestInvalid(t *testing.T) {
 		return nil, errors.New("no Redis")
 	}})
 	defer c.Close()
-	ctx := context.Background()
-	m := client.Message{ID: "a", Topic: "t", Body: "b"}
-	element := client.Message{Topic: "t", Body: "1"}
+	for _, calls := range []map[string]invalid{invalidPushes(c), invalidGroups(c), invalidTakes(c), invalidCallsOnJobs(c)} {
+		for name, tt := range calls {
+			operation, _, _ := strings.Cut(name, ":")
+			expectErr(t, name, tt.err, client.ErrInvalid)
+			if text := fmt.Sprint(tt.err); !strings.Contains(text, tt.names) || !strings.HasPrefix(text, "delayer: "+strings.ToLower(strings.TrimSuffix(operation, "At"))) {
+				t.Errorf("%s: error %q, want one with the operation in front and %q", name, text, tt.names)
+			}
+		}
+	}
+}
+
+// invalidPushes has pushes with invalid arguments.
+func invalidPushes(c *client.Client) map[string]invalid {
+	ctx, m := context.Background(), message("a")
 	push := func(m client.Message, delay time.Duration, opts ...client.PushOption) error {
 		return errOf(c.Push(ctx, m, delay, opts...))
 	}
 	pushAt := func(m client.Message, due time.Time, opts ...client.PushOption) error {
 		return errOf(c.PushAt(ctx, m, due, opts...))
 	}
-	fetch := func(o client.FetchOptions) error { return errOf(c.Fetch(ctx, o)) }
-	topics := fetchTopics("t")
-	d := c.Delivery("t", "a", 1)
-	deliveries := []*client.Delivery{d}
 	large := unsafe.String(unsafe.SliceData(make([]byte, 512<<20+1)), 512<<20+1) // its memory is never touched
-	for name, tt := range map[string]struct {
-		err   error
-		names string
-	}{
-		"push: topic":                  {push(client.Message{ID: "a", Body: "b"}, 1), "invalid topic: "},
-		"push: body":                   {push(client.Message{ID: "a", Topic: "t"}, 1), "invalid body: "},
-		"push: delay":                  {push(m, -1), "invalid delay: -1ns "},
-		"push: long delay":             {push(m, client.MaxDelay+1), "invalid delay: 36500d1ns "},
-		"push: lifetime 0":             {push(m, 1, client.ReadyMaxLifetime(0)), "invalid ready max lifetime: 0s "},
-		"push: long lifetime":          {push(m, 1, client.ReadyMaxLifetime(client.MaxDelay+1)), "invalid ready max lifetime: "},
-		"push: tiny lifetime":          {push(m, 1, client.ReadyMaxLifetime(30)), "invalid ready max lifetime: 30ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"},
-		"push: tiny ttr":               {push(m, 1, client.TTR(time.Millisecond-1)), "invalid ttr: 999.999µs is less than a millisecond; "},
-		"push: option":                 {push(m, 1, nil), "invalid option: it is nil"},
-		"push: large body":             {push(client.Message{Topic: "t", Body: large}, 1), "invalid body: it has 536870913 bytes: want 536870912 at most"},
-		"push: long id":                {push(client.Message{ID: strings.Repeat("i", 4097), Topic: "t", Body: "b"}, 1), "invalid id: it has 4097 bytes: want 4096 at most"},
-		"push batch: option":           {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m}}, nil)), "invalid option: "},
-		"push batch: its option":       {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m, Options: []client.PushOption{nil}}})), "job 0: invalid option: "},
-		"push batch: tiny ttr":         {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m}}, client.TTR(5))), "job 0: invalid ttr: 5ns is less "},
-		"retry: option":                {d.Retry(ctx, 1, nil), "invalid option: it is nil"},
-		"bury: option":                 {d.Bury(ctx, "reason", client.Cause(nil), nil), "invalid option: it is nil"},
-		"reserve: tiny lease":          {errOf(c.Reserve(ctx, 0, 60, "t")), "invalid lease: 60ns is less than a millisecond; "},
-		"ack batch: nil":               {errOf(c.AckBatch(ctx, append(deliveries, nil))), "delivery 1: invalid delivery: it is none that a Client has given"},
-		"ack batch: zero":              {errOf(c.AckBatch(ctx, append(deliveries, new(client.Delivery)))), "delivery 1: invalid delivery: it is none that a Client has given"},
-		"extend batch: nil":            {errOf(c.ExtendBatch(ctx, []*client.Delivery{nil}, time.Hour)), "delivery 0: invalid delivery: "},
-		"push: once and policy":        {push(m, 1, client.Once(time.Hour), client.Refuse), "invalid Refuse: it does not go together with Once: want one of the two"},
-		"push: no window":              {push(m, 1, client.Once(0)), "invalid once: "},
-		"push: no debounce":            {push(m, 1, client.Debounce(client.MaxDelay+1)), "invalid debounce: "},
-		"push: once without ID":        {push(client.Message{Topic: "t", Body: "b"}, 1, client.Once(time.Hour)), "invalid Once: it means nothing without id"},
+	return map[string]invalid{
+		"push: topic":                {push(client.Message{ID: "a", Body: "b"}, 1), "invalid topic: "},
+		"push: body":                 {push(client.Message{ID: "a", Topic: "t"}, 1), "invalid body: "},
+		"push: delay":                {push(m, -1), "invalid delay: -1ns "},
+		"push: long delay":           {push(m, client.MaxDelay+1), "invalid delay: 36500d1ns "},
+		"push: lifetime 0":           {push(m, 1, client.ReadyMaxLifetime(0)), "invalid ready max lifetime: 0s "},
+		"push: long lifetime":        {push(m, 1, client.ReadyMaxLifetime(client.MaxDelay+1)), "invalid ready max lifetime: "},
+		"push: tiny lifetime":        {push(m, 1, client.ReadyMaxLifetime(30)), "invalid ready max lifetime: 30ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"},
+		"push: tiny ttr":             {push(m, 1, client.TTR(time.Millisecond-1)), "invalid ttr: 999.999µs is less than a millisecond; "},
+		"push: option":               {push(m, 1, nil), "invalid option: it is nil"},
+		"push: large body":           {push(client.Message{Topic: "t", Body: large}, 1), "invalid body: it has 536870913 bytes: want 536870912 at most"},
+		"push: long id":              {push(client.Message{ID: strings.Repeat("i", 4097), Topic: "t", Body: "b"}, 1), "invalid id: it has 4097 bytes: want 4096 at most"},
+		"push batch: option":         {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m}}, nil)), "invalid option: "},
+		"push batch: its option":     {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m, Options: []client.PushOption{nil}}})), "job 0: invalid option: "},
+		"push batch: tiny ttr":       {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m}}, client.TTR(5))), "job 0: invalid ttr: 5ns is less "},
+		"push: once and policy":      {push(m, 1, client.Once(time.Hour), client.Refuse), "invalid Refuse: it does not go together with Once: want one of the two"},
+		"push: no window":            {push(m, 1, client.Once(0)), "invalid once: "},
+		"push: no debounce":          {push(m, 1, client.Debounce(client.MaxDelay+1)), "invalid debounce: "},
+		"push: once without ID":      {push(client.Message{Topic: "t", Body: "b"}, 1, client.Once(time.Hour)), "invalid Once: it means nothing without id"},
+		"push: debounce below delay": {push(m, time.Minute, client.Debounce(time.Second)), "invalid debounce: 1s is shorter than the delay of 1m"},
+		"push: debounce and choice":  {push(m, 1, client.Debounce(time.Hour), client.KeepLater), "invalid Debounce: it does not go together with KeepLater: want one of the two"},
+		"push: debounce and once":    {push(m, 1, client.Debounce(time.Hour), client.Once(time.Hour)), "invalid Debounce: it does not go together with Once: want one of the two"},
+		"push: debounce without ID":  {push(client.Message{Topic: "t", Body: "b"}, 1, client.Debounce(time.Hour)), "invalid Debounce: it means nothing without id"},
+		"push: follow without ID":    {push(client.Message{Topic: "t", Body: "b"}, 1, client.Follow), "invalid Follow: it means nothing without id"},
+		"push: attempts 0":           {push(m, 1, client.MaxAttempts(0)), "invalid max attempts: 0 "},
+		"push: many attempts":        {push(m, 1, client.MaxAttempts(math.MaxInt32+1)), "invalid max attempts: 2147483648 "},
+		"push: no replicas":          {push(m, 1, client.Replicas(0, time.Second)), "invalid replicas: 0 is not from 1 to 100"},
+		"push: many replicas":        {push(m, 1, client.Replicas(101, time.Second)), "invalid replicas: 101 "},
+		"push: replicas forever":     {push(m, 1, client.Replicas(1, 0)), "invalid replicas timeout: 0s is not above 0 and up to 10s"},
+		"push: tiny replicas":        {push(m, 1, client.Replicas(1, 5)), "invalid replicas timeout: 5ns is less than a millisecond; "},
+		"push: long replicas":        {push(m, 1, client.Replicas(1, time.Minute)), "invalid replicas timeout: 1m "},
+		"push: ttr 0":                {push(m, 1, client.TTR(0)), "invalid ttr: 0s "},
+		"push: long ttr":             {push(m, 1, client.TTR(client.MaxLease+1)), "invalid ttr: 24h0m0.000000001s "},
+		"pushAt: topic":              {pushAt(client.Message{Body: "b"}, time.Now()), "invalid topic: "},
+		"pushAt: due":                {pushAt(m, time.Time{}), "invalid due: "},
+		"pushAt: far due":            {pushAt(m, time.Now().Add(client.MaxDelay+time.Hour)), "invalid due: "},
+	}
+}
+
+// invalidGroups has invalid pushes to groups.
+func invalidGroups(c *client.Client) map[string]invalid {
+	ctx, element := context.Background(), client.Message{Topic: "t", Body: "1"}
+	push := func(m client.Message, delay time.Duration, opts ...client.PushOption) error {
+		return errOf(c.Push(ctx, m, delay, opts...))
+	}
+	return map[string]invalid{
 		"push: group, key":             {push(element, 0, client.Group("", longGroup)), "invalid group key: it is empty"},
 		"push: group, long key":        {push(element, 0, client.Group(strings.Repeat("k", 257), longGroup)), "invalid group key: it has 257 bytes: want 256 at most"},
 		"push: group, max":             {push(element, 0, client.Group("k", client.GroupOptions{Max: -1, Longest: 1})), "invalid group max: -1 "},
@@ -70,73 +102,71 @@ func TestInvalid(t *testing.T) {
 		"push: group, tiny longest":    {push(element, 0, client.Group("k", client.GroupOptions{Longest: 60})), "invalid group longest: 60ns is less than a millisecond; "},
 		"push: group, long longest":    {push(element, 0, client.Group("k", client.GroupOptions{Longest: client.MaxDelay + 1})), "invalid group longest: "},
 		"push: group, delay":           {push(element, time.Second, client.Group("k", longGroup)), "invalid delay: it does not go together with Group"},
-		"push: group, time":            {pushAt(element, time.Now(), client.Group("k", longGroup)), "invalid due: it does not go together with Group: want one of the two"},
+		"push: group, time":            {errOf(c.PushAt(ctx, element, time.Now(), client.Group("k", longGroup))), "invalid due: it does not go together with Group: want one of the two"},
 		"push: group, policy":          {push(element, 0, client.Group("k", longGroup), client.Replace), "invalid Replace: it does not go together with Group"},
 		"push: group, id":              {push(client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup)), "invalid id: with Group it means nothing without Once"},
 		"push: group, once without ID": {push(element, 0, client.Group("k", longGroup), client.Once(time.Hour)), "invalid Once: it means nothing without id"},
 		"push: group, body":            {push(client.Message{Topic: "t", Body: "b"}, 0, client.Group("k", longGroup)), "invalid body: it is not JSON"},
 		"push: group, empty body":      {push(client.Message{Topic: "t"}, 0, client.Group("k", longGroup), client.EmptyBody()), "invalid body: it is not JSON"},
 		"push batch: group":            {errOf(c.PushBatch(ctx, []client.Delayed{{Message: element, Delay: 1}}, client.Group("k", longGroup))), "job 0: invalid delay: "},
-		"push: debounce below delay":   {push(m, time.Minute, client.Debounce(time.Second)), "invalid debounce: 1s is shorter than the delay of 1m"},
-		"push: debounce and choice":    {push(m, 1, client.Debounce(time.Hour), client.KeepLater), "invalid Debounce: it does not go together with KeepLater: want one of the two"},
-		"push: debounce and once":      {push(m, 1, client.Debounce(time.Hour), client.Once(time.Hour)), "invalid Debounce: it does not go together with Once: want one of the two"},
-		"push: debounce without ID":    {push(client.Message{Topic: "t", Body: "b"}, 1, client.Debounce(time.Hour)), "invalid Debounce: it means nothing without id"},
-		"push: follow without ID":      {push(client.Message{Topic: "t", Body: "b"}, 1, client.Follow), "invalid Follow: it means nothing without id"},
-		"push: attempts 0":             {push(m, 1, client.MaxAttempts(0)), "invalid max attempts: 0 "},
-		"push: many attempts":          {push(m, 1, client.MaxAttempts(math.MaxInt32+1)), "invalid max attempts: 2147483648 "},
-		"push: no replicas":            {push(m, 1, client.Replicas(0, time.Second)), "invalid replicas: 0 is not from 1 to 100"},
-		"push: many replicas":          {push(m, 1, client.Replicas(101, time.Second)), "invalid replicas: 101 "},
-		"push: replicas forever":       {push(m, 1, client.Replicas(1, 0)), "invalid replicas timeout: 0s is not above 0 and up to 10s"},
-		"push: tiny replicas":          {push(m, 1, client.Replicas(1, 5)), "invalid replicas timeout: 5ns is less than a millisecond; "},
-		"push: long replicas":          {push(m, 1, client.Replicas(1, time.Minute)), "invalid replicas timeout: 1m "},
-		"push: ttr 0":                  {push(m, 1, client.TTR(0)), "invalid ttr: 0s "},
-		"push: long ttr":               {push(m, 1, client.TTR(client.MaxLease+1)), "invalid ttr: 24h0m0.000000001s "},
-		"reserve: topic":               {errOf(c.Reserve(ctx, 0, 0, "")), "invalid topic: "},
-		"reserve: one of topics":       {errOf(c.Reserve(ctx, 0, 0, "t", "")), "invalid topic: "},
-		"reserve: timeout":             {errOf(c.Reserve(ctx, -1, 0, "t")), "invalid timeout: "},
-		"reserve: lease":               {errOf(c.Reserve(ctx, 0, -1, "t")), "invalid lease: -1ns "},
-		"reserve: long lease":          {errOf(c.Reserve(ctx, 0, client.MaxLease+1, "t")), "invalid lease: 24h0m0.000000001s "},
-		"reserve batch: topic":         {errOf(c.ReserveBatch(ctx, "", 1, 0)), "invalid topic: "},
-		"reserve batch: n 0":           {errOf(c.ReserveBatch(ctx, "t", 0, 0)), "invalid n: 0 "},
-		"reserve batch: large n":       {errOf(c.ReserveBatch(ctx, "t", 1001, 0)), "invalid n: 1001 "},
-		"reserve batch: lease":         {errOf(c.ReserveBatch(ctx, "t", 1, -1)), "invalid lease: -1ns "},
-		"fetch: no topics":             {fetch(client.FetchOptions{Max: 1}), "invalid topics: "},
-		"fetch: topic":                 {fetch(client.FetchOptions{Max: 1, Topics: append(topics, client.FetchTopic{})}), "invalid topic: "},
-		"fetch: topic's max":           {fetch(client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: "t", Max: -1}}}), "invalid topic's max: -1 "},
-		"fetch: topic twice":           {fetch(client.FetchOptions{Max: 1, Topics: append(topics, topics...)}), "invalid topics: \"t\" is there twice"},
-		"fetch: max 0":                 {fetch(client.FetchOptions{Topics: topics}), "invalid max: 0 "},
-		"fetch: large max":             {fetch(client.FetchOptions{Topics: topics, Max: 251}), "invalid max: 251 "},
-		"fetch: lease":                 {fetch(client.FetchOptions{Topics: topics, Max: 1, Lease: -1}), "invalid lease: -1ns "},
-		"fetch: timeout":               {fetch(client.FetchOptions{Topics: topics, Max: 1, Timeout: -1}), "invalid timeout: "},
-		"fetch: attempts":              {fetch(client.FetchOptions{Topics: topics, Max: 1, MaxAttempts: -1}), "invalid max attempts: -1 "},
-		"retry: delay":                 {d.Retry(ctx, -1), "invalid delay: -1ns "},
-		"snooze: delay":                {d.Snooze(ctx, -1), "invalid delay: -1ns "},
-		"extend: lease 0":              {d.Extend(ctx, 0), "invalid lease: 0s "},
-		"extend: long lease":           {d.Extend(ctx, client.MaxLease+1), "invalid lease: 24h0m0.000000001s "},
-		"extend batch: lease":          {errOf(c.ExtendBatch(ctx, nil, -1)), "invalid lease: -1ns "},
-		"extend batch: unknown":        {errOf(c.ExtendBatch(ctx, []*client.Delivery{c.Delivery("t", "a", 1)}, 0)), "invalid lease: 0 "},
-		"dead: topic":                  {deadError(c, ctx, ""), "invalid topic: "},
-		"requeue: id":                  {c.Requeue(ctx, ""), "invalid id: "},
-		"requeue all: topic":           {errOf(c.RequeueAll(ctx, "")), "invalid topic: "},
-		"drop all dead: topic":         {errOf(c.DropAllDead(ctx, "")), "invalid topic: "},
-		"drop dead: topic of id":       {errOf(c.DropDead(ctx, "", "a")), "invalid topic: "},
-		"pushAt: topic":                {pushAt(client.Message{Body: "b"}, time.Now()), "invalid topic: "},
-		"pushAt: due":                  {pushAt(m, time.Time{}), "invalid due: "},
-		"pushAt: far due":              {pushAt(m, time.Now().Add(client.MaxDelay+time.Hour)), "invalid due: "},
-		"pop: topic":                   {errOf(c.Pop(ctx, "")), "invalid topic: "},
-		"bpop: topic":                  {errOf(c.BPop(ctx, 0, "")), "invalid topic: "},
-		"bpop: timeout":                {errOf(c.BPop(ctx, -1, "t")), "invalid timeout: "},
-		"get: id":                      {errOf(c.Get(ctx, "")), "invalid id: "},
-		"remove: id":                   {errOf(c.Remove(ctx, "")), "invalid id: "},
-		"reschedule: id":               {c.Reschedule(ctx, "", 1), "invalid id: "},
-		"reschedule: delay":            {c.Reschedule(ctx, "a", -1), "invalid delay: "},
-	} {
-		operation, _, _ := strings.Cut(name, ":")
-		if !errors.Is(tt.err, client.ErrInvalid) {
-			t.Errorf("%s: error %v, want ErrInvalid", name, tt.err)
-		} else if text := tt.err.Error(); !strings.Contains(text, tt.names) || !strings.HasPrefix(text, "delayer: "+strings.ToLower(strings.TrimSuffix(operation, "At"))) {
-			t.Errorf("%s: error %q, want one with the operation in front and %q", name, text, tt.names)
-		}
+	}
+}
+
+// invalidTakes has calls that would take jobs.
+func invalidTakes(c *client.Client) map[string]invalid {
+	ctx, topics := context.Background(), fetchTopics("t")
+	fetch := func(o client.FetchOptions) error { return errOf(c.Fetch(ctx, o)) }
+	return map[string]invalid{
+		"reserve: tiny lease":    {errOf(c.Reserve(ctx, 0, 60, "t")), "invalid lease: 60ns is less than a millisecond; "},
+		"reserve: topic":         {errOf(c.Reserve(ctx, 0, 0, "")), "invalid topic: "},
+		"reserve: one of topics": {errOf(c.Reserve(ctx, 0, 0, "t", "")), "invalid topic: "},
+		"reserve: timeout":       {errOf(c.Reserve(ctx, -1, 0, "t")), "invalid timeout: "},
+		"reserve: lease":         {errOf(c.Reserve(ctx, 0, -1, "t")), "invalid lease: -1ns "},
+		"reserve: long lease":    {errOf(c.Reserve(ctx, 0, client.MaxLease+1, "t")), "invalid lease: 24h0m0.000000001s "},
+		"reserve batch: topic":   {errOf(c.ReserveBatch(ctx, "", 1, 0)), "invalid topic: "},
+		"reserve batch: n 0":     {errOf(c.ReserveBatch(ctx, "t", 0, 0)), "invalid n: 0 "},
+		"reserve batch: large n": {errOf(c.ReserveBatch(ctx, "t", 1001, 0)), "invalid n: 1001 "},
+		"reserve batch: lease":   {errOf(c.ReserveBatch(ctx, "t", 1, -1)), "invalid lease: -1ns "},
+		"fetch: no topics":       {fetch(client.FetchOptions{Max: 1}), "invalid topics: "},
+		"fetch: topic":           {fetch(client.FetchOptions{Max: 1, Topics: append(topics, client.FetchTopic{})}), "invalid topic: "},
+		"fetch: topic's max":     {fetch(client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: "t", Max: -1}}}), "invalid topic's max: -1 "},
+		"fetch: topic twice":     {fetch(client.FetchOptions{Max: 1, Topics: append(topics, topics...)}), "invalid topics: \"t\" is there twice"},
+		"fetch: max 0":           {fetch(client.FetchOptions{Topics: topics}), "invalid max: 0 "},
+		"fetch: large max":       {fetch(client.FetchOptions{Topics: topics, Max: 251}), "invalid max: 251 "},
+		"fetch: lease":           {fetch(client.FetchOptions{Topics: topics, Max: 1, Lease: -1}), "invalid lease: -1ns "},
+		"fetch: timeout":         {fetch(client.FetchOptions{Topics: topics, Max: 1, Timeout: -1}), "invalid timeout: "},
+		"fetch: attempts":        {fetch(client.FetchOptions{Topics: topics, Max: 1, MaxAttempts: -1}), "invalid max attempts: -1 "},
+		"pop: topic":             {errOf(c.Pop(ctx, "")), "invalid topic: "},
+		"bpop: topic":            {errOf(c.BPop(ctx, 0, "")), "invalid topic: "},
+		"bpop: timeout":          {errOf(c.BPop(ctx, -1, "t")), "invalid timeout: "},
+	}
+}
+
+// invalidCallsOnJobs has calls on jobs, deliveries and dead letters.
+func invalidCallsOnJobs(c *client.Client) map[string]invalid {
+	ctx, d := context.Background(), c.Delivery("t", "a", 1)
+	deliveries := []*client.Delivery{d}
+	return map[string]invalid{
+		"retry: option":          {d.Retry(ctx, 1, nil), "invalid option: it is nil"},
+		"bury: option":           {d.Bury(ctx, "reason", client.Cause(nil), nil), "invalid option: it is nil"},
+		"ack batch: nil":         {errOf(c.AckBatch(ctx, append(deliveries, nil))), "delivery 1: invalid delivery: it is none that a Client has given"},
+		"ack batch: zero":        {errOf(c.AckBatch(ctx, append(deliveries, new(client.Delivery)))), "delivery 1: invalid delivery: it is none that a Client has given"},
+		"extend batch: nil":      {errOf(c.ExtendBatch(ctx, []*client.Delivery{nil}, time.Hour)), "delivery 0: invalid delivery: "},
+		"retry: delay":           {d.Retry(ctx, -1), "invalid delay: -1ns "},
+		"snooze: delay":          {d.Snooze(ctx, -1), "invalid delay: -1ns "},
+		"extend: lease 0":        {d.Extend(ctx, 0), "invalid lease: 0s "},
+		"extend: long lease":     {d.Extend(ctx, client.MaxLease+1), "invalid lease: 24h0m0.000000001s "},
+		"extend batch: lease":    {errOf(c.ExtendBatch(ctx, nil, -1)), "invalid lease: -1ns "},
+		"extend batch: unknown":  {errOf(c.ExtendBatch(ctx, []*client.Delivery{c.Delivery("t", "a", 1)}, 0)), "invalid lease: 0 "},
+		"dead: topic":            {deadError(c, ctx, ""), "invalid topic: "},
+		"requeue: id":            {c.Requeue(ctx, ""), "invalid id: "},
+		"requeue all: topic":     {errOf(c.RequeueAll(ctx, "")), "invalid topic: "},
+		"drop all dead: topic":   {errOf(c.DropAllDead(ctx, "")), "invalid topic: "},
+		"drop dead: topic of id": {errOf(c.DropDead(ctx, "", "a")), "invalid topic: "},
+		"get: id":                {errOf(c.Get(ctx, "")), "invalid id: "},
+		"remove: id":             {errOf(c.Remove(ctx, "")), "invalid id: "},
+		"reschedule: id":         {c.Reschedule(ctx, "", 1), "invalid id: "},
+		"reschedule: delay":      {c.Reschedule(ctx, "a", -1), "invalid delay: "},
 	}
 }
 

@@ -2,50 +2,12 @@ package client_test
 
 import (
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 )
-
-// Get returns all fields of a job, in each of its states.
-func TestGet(t *testing.T) {
-	f := start(t)
-	message := client.Message{ID: "a", Topic: "t", Body: "old"}
-	for _, tt := range []struct {
-		name    string
-		before  []string
-		want    client.Job // Due left out
-		wantErr error
-	}{
-		{"waiting", waiting("a", "t"), client.Job{Message: message, State: client.Waiting, TTL: time.Hour}, nil},
-		{"ready", ready("a", "t"), client.Job{Message: message, State: client.Ready, TTL: time.Hour}, nil},
-		{"kept for ever", append(ready("a", "t"), "PERSIST delayer:job_bucket:a"), client.Job{Message: message, State: client.Ready, TTL: -1}, nil},
-		{"absent", nil, client.Job{}, client.ErrNotFound},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := f.with(t)
-			from := f.Clock()
-			f.seed(tt.before...)
-			to := f.Clock()
-			job, err := f.Get(t.Context(), "a")
-			expectErr(t, "Get", err, tt.wantErr)
-			if job.State == client.Waiting {
-				expectSpan(t, "due", float64(job.Due.UnixMicro())/1e6, from+1000, to+1000)
-				job.Due = time.Time{}
-			}
-			if lived := tt.want.TTL - job.TTL; lived < 0 || lived > hangBound {
-				t.Errorf("TTL %v, want %v", job.TTL, tt.want.TTL)
-			}
-			job.TTL = tt.want.TTL
-			if !reflect.DeepEqual(job, tt.want) {
-				t.Errorf("got %+v, want %+v", job, tt.want)
-			}
-		})
-	}
-}
 
 // Reschedule's delay counts from now. The job's lifetime in the ready queue stays the same.
 func TestReschedule(t *testing.T) {
@@ -73,6 +35,8 @@ func TestErrorsNameOperationAndJob(t *testing.T) {
 	if want := `delayer: get "order-1": no such job`; err == nil || err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
 	}
+	f.push("a", "t")
+	expectText(t, "Requeue of a job that is ready", f.Requeue(t.Context(), "a"), "no such dead letter")
 	_, err = f.BPop(t.Context(), 1, "z", "a", "a")
 	if want := `delayer: bpop "z, a, a": `; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error %q, want %q in front", err, want)

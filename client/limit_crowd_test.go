@@ -251,14 +251,8 @@ func (w *limitedCrowd) disturb() {
 		jobs := make([]client.Delayed, 1+rand.N(40))
 		w.mu.Lock()
 		for i := range jobs {
-			l := w.topics[rand.N(crowdTopics)]
-			l.pushed++
-			id := fmt.Sprintf("%s %d", l.topic, l.pushed)
-			if l.Tag != "" {
-				id = fmt.Sprintf("{%s}%d", l.Tag, l.pushed)
-			}
-			jobs[i] = client.Delayed{Message: client.Message{ID: id, Topic: l.topic, Body: "b"}, Delay: time.Duration(rand.N(10)) * time.Millisecond}
-			w.left[id] = true
+			jobs[i] = client.Delayed{Message: w.topics[rand.N(crowdTopics)].next(), Delay: time.Duration(rand.N(10)) * time.Millisecond}
+			w.left[jobs[i].ID] = true
 		}
 		w.mu.Unlock()
 		check(w.TB, errOf(w.PushBatch(w.TB.Context(), jobs)))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -151,71 +150,6 @@ func (a *atOnce) ends(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.until, key)
-}
-
-func (a *atOnce) begun() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.all
-}
-
-// Together, 16 consumers never hold two jobs at a time, although some die with their jobs and connections are cut.
-func TestLimitOfOneAtATime(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone, undivided)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	f.serve()
-	check(t, f.SetLimit(ctx, "t", client.Limit{Concurrency: 1}))
-	const lease = 200 * time.Millisecond
-	held := atOnce{until: map[string]time.Time{}}
-	var wait sync.WaitGroup
-	consume := func(c *client.Client) {
-		for ctx.Err() == nil {
-			d, err := c.Reserve(ctx, 0, lease, "t")
-			if err != nil {
-				continue
-			}
-			key := fmt.Sprint(d.ID, d.Token)
-			held.begins(key, d.Deadline())
-			if rand.N(20) == 0 {
-				continue // the consumer dies
-			}
-			time.Sleep(rand.N(3 * time.Millisecond))
-			held.ends(key) // before another consumer can begin
-			switch rand.N(4) {
-			case 0:
-				d.Retry(ctx, 0)
-			case 1:
-				d.Release(ctx)
-			default:
-				d.Ack(ctx)
-			}
-		}
-	}
-	for range 4 {
-		c := f.as("consumer", "~* &* +@all")
-		for range 4 {
-			wait.Go(func() { consume(c) })
-		}
-	}
-	wait.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
-			f.Push(ctx, client.Message{Topic: "t", Body: "b"}, rand.N(5*time.Millisecond))
-			time.Sleep(time.Millisecond)
-			if i%200 == 199 {
-				f.Do("CLIENT", "KILL", "USER", "consumer")
-			}
-		}
-	})
-	time.Sleep(limitFor())
-	until(t, "20 jobs were begun", func() bool { return held.begun() >= 20 })
-	cancel()
-	wait.Wait()
-	if held.most > 1 {
-		t.Errorf("%d at a time", held.most)
-	}
-	t.Logf("%d jobs were begun", held.all)
 }
 
 // A rate is exact to one percent, for any number of processes (each has a Client).

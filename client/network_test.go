@@ -8,8 +8,6 @@ import (
 	"maps"
 	"net"
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,51 +104,6 @@ func expectTimeout(t testing.TB, call string, err error) {
 	}
 }
 
-// An address moves to another master, while the old master becomes its replica. Pooled connections to the old master
-// still answer PING, but refuse writes.
-func TestAddressMoves(t *testing.T) {
-	t.Parallel()
-	oldMaster, newMaster := start(t, replaced, promptReplicas), start(t, replaced, promptReplicas)
-	proxy := redistest.StartProxy(t, oldMaster.Addr)
-	c := oldMaster.openPool(client.PoolOptions{Addr: proxy.Addr})
-	check(t, c.WarmUp(t.Context()))
-	waiting := oldMaster.waiter(t.Context(), c, "t")
-
-	oldMaster.demote(proxy, newMaster, true)
-	check(t, errOf(c.PushBatch(t.Context(), jobs(0, 1, "u", 0))))
-	until(t, "the old master, which may be asked, knows the job", func() bool { return oldMaster.Do("EXISTS", oldMaster.bucketOf("0000")) == int64(1) })
-	check(t, c.Reschedule(t.Context(), "0000", 0))
-	check(t, errOf(c.Push(t.Context(), client.Message{ID: "0001", Topic: "u", Body: "b"}, 0)))
-	check(t, errOf(c.Push(t.Context(), message("a"), 0)))
-	expectJob(t, waiting, "a")
-	batch, err := c.PopBatch(t.Context(), "u", 10)
-	if ids := messageIDs(batch); err != nil || !slices.Equal(ids, []string{"0000", "0001"}) {
-		t.Errorf("PopBatch = %v, %v", ids, err)
-	}
-	newMaster.Expect(state{})
-}
-
-// An old server does not announce the jobs that it moves. The check once a second finds them, even if EXISTS or LLEN
-// are denied.
-func TestBPopOfAnOldServer(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone)
-	taken := map[string]<-chan result{}
-	for way, take := range waiters {
-		for n, missing := range []string{"", "-exists", "-llen", "-exists -llen"} {
-			topic := way + strconv.Itoa(n)
-			c := f.as(topic, "~* &* +@all "+missing)
-			taken[topic] = f.waiting(c, func() <-chan result { return inBackground(t.Context(), take, c, 0, topic, "other") }, topic)
-		}
-	}
-	for topic := range taken {
-		f.pushSilently("job-of-"+topic, topic)
-	}
-	for topic, job := range taken {
-		expectJob(t, job, "job-of-"+topic)
-	}
-}
-
 // Callers of BPop and Pop are served in the order of their calls. A later call does not overtake earlier ones even if
 // it finds unannounced jobs: it polls for the waiting callers first, and gets one of the remaining jobs.
 func TestCallersAreServedInTheirOrder(t *testing.T) {
@@ -189,29 +142,6 @@ func TestCallersAreServedInTheirOrder(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Pops that poll all the time do not starve waiting callers.
-func TestPopsDoNotStarveBPop(t *testing.T) {
-	const waiters, pollers = 50, 4
-	f := start(t, undivided)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	results := many(waiters, func(int) (client.Message, error) { return f.BPop(ctx, 0, "t") })
-	f.waits(f.Client, "t", waiters)
-	var stolen tally
-	for range pollers {
-		defer f.consume(&stolen, func(ctx context.Context) (client.Message, error) { return f.Pop(ctx, "t") })()
-	}
-	producer := &fixture{f.open(), f.Server}
-	for n := range waiters {
-		producer.push(fmt.Sprint(n), "t")
-	}
-	until(t, "all jobs have come", func() bool { return len(results)+stolen.total() == waiters })
-	if n := stolen.total(); n > 0 {
-		t.Errorf("Pops that came later got %d jobs", n)
-	}
-	expectOnce(t, results, waiters)
 }
 
 // A logger that blocks delays no other call.

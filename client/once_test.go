@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,56 +20,35 @@ func TestOnceRace(t *testing.T) {
 	f := start(t, alone)
 	c := f.as("producer", "~* &* +@all")
 	const ids, pushers = 100, 8
+	var counted, taken tally
 	var calls sync.WaitGroup
-	var counted [ids]atomic.Int32
 	for range pushers {
 		calls.Go(func() {
 			for i := range ids {
 				m := client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}
 				for done := false; !done; {
 					id, err := c.Push(t.Context(), m, 0, client.Once(time.Hour))
-					switch {
-					case err == nil:
-						counted[i].Add(1)
-						done = true
-					case errors.Is(err, client.ErrExists):
-						done = true
-						if id != m.ID {
-							t.Errorf("refused %q, want %q", id, m.ID)
-						}
+					if done = err == nil || errors.Is(err, client.ErrExists); done && id != m.ID {
+						t.Errorf("pushed or refused %q, want %q", id, m.ID)
+					}
+					if err == nil {
+						counted.add(id)
 					}
 				}
 			}
 		})
 	}
-	pushed, end := context.WithCancel(t.Context())
-	var taken [ids]int
-	var takes sync.WaitGroup
-	takes.Go(func() {
-		for pushed.Err() == nil {
-			f.Do("CLIENT", "KILL", "USER", "producer")
-			if m, err := f.Pop(t.Context(), "t"); err == nil {
-				var i int
-				fmt.Sscan(m.ID, &i)
-				taken[i]++
-			}
-		}
+	stop := f.consume(&taken, func(ctx context.Context) (client.Message, error) {
+		f.Do("CLIENT", "KILL", "USER", "producer")
+		return f.Pop(ctx, "t")
 	})
 	calls.Wait()
-	end()
-	takes.Wait()
-	for {
-		m, err := f.Pop(t.Context(), "t")
-		if err != nil {
-			break
-		}
-		var i int
-		fmt.Sscan(m.ID, &i)
-		taken[i]++
-	}
-	for i := range ids {
-		if taken[i] != 1 || counted[i].Load() > 1 {
-			t.Errorf("job %d came %d times, and %d pushes were told that they counted", i, taken[i], counted[i].Load())
+	until(t, "all have come", func() bool { return taken.total() == ids })
+	stop()
+	f.Expect(state{Once: slices.Sorted(maps.Keys(taken.counts))})
+	for id, n := range taken.counts {
+		if n != 1 || counted.count(id) > 1 {
+			t.Errorf("job %s came %d times, and %d pushes were told that they counted", id, n, counted.count(id))
 		}
 	}
 }

@@ -122,20 +122,20 @@ func TestHungRedis(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
 	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
-	f.Pop(t.Context(), "t") // dials
+	d := f.reserveAll(f.Client, 1)[0]
 	until(t, "a hasty one has dialled", func() bool { return errors.Is(errOf(c.Pop(t.Context(), "t")), client.ErrEmpty) })
 	f.Hang()
 	defer f.Continue()
 	expectErr(t, "Pop", errOf(c.Pop(t.Context(), "t")), client.ErrLost)
-	for name := range calls(f.Client, nil) {
-		takes := slices.Contains([]string{"Pop", "BPop", "Reserve", "ReserveBatch", "Fetch"}, name)
+	for name := range allCalls(f.Client, nil, d) {
+		takes := slices.Contains([]string{"Pop", "BPop", "PopBatch", "Reserve", "ReserveBatch", "Fetch"}, name)
 		of, times := f.Client, 20
 		if takes {
 			of, times = c, 1
 		}
 		quickest := time.Duration(math.MaxInt64)
 		for range times {
-			call := calls(of, deadline(t, 5*time.Millisecond))[name]
+			call := allCalls(of, deadline(t, 5*time.Millisecond), d)[name]
 			r := arrival(t, failing(call))
 			quickest = min(quickest, r.took)
 			if !takes && !errors.Is(r.err, context.DeadlineExceeded) || r.err == nil || errors.Is(r.err, client.ErrEmpty) {

@@ -14,7 +14,7 @@ import (
 // inPartitions starts a Client with this many partitions.
 func inPartitions(t *testing.T, n int) *fixture {
 	f := startPartitions(t, n)
-	f.Client = f.open(client.WithPartitions(n))
+	f.Client = f.open()
 	return f
 }
 
@@ -145,19 +145,5 @@ func TestDeadOfPartitions(t *testing.T) {
 	}
 	if left := f.State(); len(left.Letters) != 0 || len(left.Buckets) != 400 {
 		t.Errorf("%d dead letters and %d jobs", len(left.Letters), len(left.Buckets))
-	}
-}
-
-// A caller that has polled several partitions and got a job without waiting is not registered as a waiter in any of
-// them: the next call polls them.
-func TestFetchAfterFetchThatDidNotWait(t *testing.T) {
-	t.Parallel()
-	f := inPartitions(t, 5)
-	for _, topics := range [][]string{{"t", "u"}, {"u"}, {"u"}} {
-		f.push("id of "+topics[0], topics[0])
-		o := client.FetchOptions{Max: 1, Topics: fetchTopics(topics...), Timeout: hangBound}
-		if list, err := f.Fetch(t.Context(), o); err != nil || list[0].ID != "id of "+topics[0] {
-			t.Fatalf("fetch of %q: %q, %v", topics, deliveryIDs(list), err)
-		}
 	}
 }

@@ -20,8 +20,7 @@ func TestPause(t *testing.T) {
 	for _, partitions := range []int{1, 5} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
 			t.Parallel()
-			f := startPartitions(t, partitions)
-			f.Client = f.open(client.WithPartitions(partitions))
+			f := inPartitions(t, partitions)
 			ctx := t.Context()
 			early := f.waiter(ctx, f.open(client.WithPartitions(partitions)), "t")
 			check(t, f.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "why"}))
@@ -67,42 +66,12 @@ func TestPauseWhileJobsFlow(t *testing.T) {
 	f := start(t, undivided)
 	f.serve()
 	ctx, stop := context.WithCancel(t.Context())
-	census := map[string]int{}
-	var mu sync.Mutex
-	got := func(id string) {
-		mu.Lock()
-		defer mu.Unlock()
-		census[id]++
-	}
+	var taken tally
 	var consumers sync.WaitGroup
 	for range 3 {
-		consumers.Go(func() {
-			for c := f.open(); ctx.Err() == nil; {
-				if m, err := c.BPop(ctx, time.Second, "t"); err == nil {
-					got(m.ID)
-				}
-			}
-		})
-		consumers.Go(func() {
-			for c := f.open(); ctx.Err() == nil; {
-				if d, err := c.Reserve(ctx, time.Second, time.Minute, "t"); err == nil {
-					got(d.ID)
-					check(t, d.Ack(t.Context()))
-				}
-			}
-		})
-		consumers.Go(func() {
-			pool := f.Pool()
-			defer pool.Close()
-			conn := f.connect(pool)
-			defer conn.Close()
-			for ctx.Err() == nil {
-				if reply, err := redis.Strings(conn.Do("BRPOP", f.Prefix+"ready_queue:t", 1)); err == nil {
-					conn.Do("DEL", f.Prefix+"job_bucket:"+reply[1])
-					got(reply[1])
-				}
-			}
-		})
+		for _, consume := range []func(context.Context, *tally){f.popAll, f.reserveAndAck, f.popAsBefore} {
+			consumers.Go(func() { consume(ctx, &taken) })
+		}
 	}
 	pushed := 0
 	push := func(n int) {
@@ -138,16 +107,45 @@ func TestPauseWhileJobsFlow(t *testing.T) {
 		}
 		check(t, errOf(f.Resume(t.Context(), "t")))
 	}
-	until(t, "all have come", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(census) == pushed
-	})
+	until(t, "all have come", func() bool { return taken.total() == pushed })
 	stop()
 	consumers.Wait()
-	for id, n := range census {
+	for id, n := range taken.counts {
 		if n != 1 {
 			t.Errorf("job %s came %d times", id, n)
+		}
+	}
+}
+
+// popAll pops jobs of topic t until ctx ends.
+func (f *fixture) popAll(ctx context.Context, taken *tally) {
+	for c := f.open(); ctx.Err() == nil; {
+		if m, err := c.BPop(ctx, time.Second, "t"); err == nil {
+			taken.add(m.ID)
+		}
+	}
+}
+
+// reserveAndAck reserves jobs of topic t until ctx ends, and acknowledges them.
+func (f *fixture) reserveAndAck(ctx context.Context, taken *tally) {
+	for c := f.open(); ctx.Err() == nil; {
+		if d, err := c.Reserve(ctx, time.Second, time.Minute, "t"); err == nil {
+			taken.add(d.ID)
+			check(f.TB, d.Ack(f.TB.Context()))
+		}
+	}
+}
+
+// popAsBefore pops jobs of topic t as the original's clients do, until ctx ends.
+func (f *fixture) popAsBefore(ctx context.Context, taken *tally) {
+	pool := f.Pool()
+	defer pool.Close()
+	conn := f.connect(pool)
+	defer conn.Close()
+	for ctx.Err() == nil {
+		if reply, err := redis.Strings(conn.Do("BRPOP", f.Prefix+"ready_queue:t", 1)); err == nil {
+			conn.Do("DEL", f.Prefix+"job_bucket:"+reply[1])
+			taken.add(reply[1])
 		}
 	}
 }
@@ -181,8 +179,7 @@ func TestPauseInvalid(t *testing.T) {
 func TestUnlessPaused(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 5} {
-		f := startPartitions(t, partitions)
-		f.Client = f.open(client.WithPartitions(partitions))
+		f := inPartitions(t, partitions)
 		ctx := t.Context()
 		began := f.Clock()
 		check(t, f.Pause(ctx, "t", client.PauseOptions{For: time.Millisecond}))

@@ -5,12 +5,13 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A job is popped even behind many stale entries, and these are counted and reported.
+// A job is taken even behind many stale entries, and these are counted and reported.
 func TestPopBehindManyStaleEntries(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
@@ -34,9 +35,18 @@ func TestPopBehindManyStaleEntries(t *testing.T) {
 		}
 		f.Expect(state{})
 	}
+	var log redistest.Log
+	unhooked := f.open(client.WithLogger(log.Logger()))
+	f.Do("LPUSH", "delayer:ready_queue:t", "gone")
+	f.push("b", "t")
+	expectJob(t, background(pops(unhooked)["Pop"]), "b")
+	if n := unhooked.Counters().Stale; n != 1 {
+		t.Errorf("%d are counted without a hook, want 1", n)
+	}
+	log.Expect(t, 0)
 }
 
-// pops returns all ways to pop a job of topic t.
+// pops returns all ways to take a job of topic t for good.
 func pops(c *client.Client) map[string]func() (client.Message, error) {
 	ctx := context.Background()
 	return map[string]func() (client.Message, error){
@@ -46,6 +56,13 @@ func pops(c *client.Client) map[string]func() (client.Message, error) {
 		"PopBatch": func() (client.Message, error) {
 			batch, err := c.PopBatch(ctx, "t", 1)
 			return append(batch, client.Message{})[0], err
+		},
+		"Reserve": func() (client.Message, error) {
+			d, err := c.Reserve(ctx, hangBound, time.Minute, "t")
+			if err == nil {
+				err = d.Ack(ctx)
+			}
+			return messageOf(d, err)
 		},
 	}
 }

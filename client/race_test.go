@@ -60,51 +60,6 @@ func (f *fixture) consume(popped *tally, pop func(ctx context.Context) (client.M
 	})
 }
 
-// A job is either removed or popped, never both, even if Remove coincides with the server's move and with Pop and BPop.
-func TestRemoveRacesWithMoveAndPop(t *testing.T) {
-	t.Parallel()
-	const removers = 50
-	jobs := rounds(3000, 1000)
-	f := start(t)
-	f.serve()
-	var removed, popped tally
-	stopBPop := f.consume(&popped, func(ctx context.Context) (client.Message, error) { return f.BPop(ctx, 0, "t") })
-	stopPop := f.consume(&popped, func(ctx context.Context) (client.Message, error) { return f.Pop(ctx, "t") })
-	var remove sync.WaitGroup
-	for worker := range removers {
-		remove.Go(func() {
-			for n := worker; n < jobs; n += removers {
-				id := fmt.Sprint(n)
-				delay := rand.N(10 * time.Millisecond)
-				if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, delay); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(rand.N(30 * time.Millisecond)) // at about the time at which it is moved and popped
-				switch ok, err := f.Remove(t.Context(), id); {
-				case err != nil:
-					t.Error(err)
-				case ok:
-					removed.add(id)
-				}
-			}
-		})
-	}
-	remove.Wait()
-	until(t, "all jobs are removed or popped", func() bool { return removed.total()+popped.total() >= jobs })
-	stopBPop()
-	stopPop()
-	for n := range jobs {
-		if id := fmt.Sprint(n); removed.count(id)+popped.count(id) != 1 {
-			t.Errorf("job %s: removed %d times, popped %d times", id, removed.count(id), popped.count(id))
-		}
-	}
-	f.Expect(state{})
-	t.Logf("%d removed, %d popped", removed.total(), popped.total())
-	if removed.total() == 0 || popped.total() == 0 {
-		t.Error("the race was always won by the same side: this proves nothing")
-	}
-}
-
 // Several Clients make all calls at the same time: each pushed job is popped or removed, once.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()

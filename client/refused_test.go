@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
@@ -44,35 +43,15 @@ func TestRefusedChannel(t *testing.T) {
 	})
 }
 
-// A user without permission to subscribe gets one log line. With very many topics the Client polls only some of them at
-// a time.
-func TestManyRefusedChannels(t *testing.T) {
+// If the permission for one topic is revoked, only the waits for that topic end.
+func TestPermissionForOneTopicIsRevoked(t *testing.T) {
 	t.Parallel()
-	const topics = 4 * client.PollAtOnce
 	f := start(t, alone, undivided)
-	var log redistest.Log
-	c := f.as("u", "~* +@all", client.WithLogger(log.Logger()))
-	results := many(topics, func(n int) (client.Message, error) { return c.BPop(t.Context(), 0, fmt.Sprint("t", n)) })
-	until(t, "all topics are polled", func() bool { return client.Queues(c) == topics && c.Polls() })
-	looks := func() int { return f.Calls("exists") }
-	subscribes := f.Calls("subscribe")
-	began, before := f.Clock(), looks()
-	until(t, "Redis was asked 20 times", func() bool { return looks() >= before+20 })
-	if took := f.Clock() - began; took < 0.8 { // 1 s if each check is on time
-		t.Errorf("asked 20 times in %.1f s", took)
-	}
-	if n := f.Calls("subscribe") - subscribes; n > 0 {
-		t.Errorf("%d channels were asked for again", n)
-	}
-	var want []string
-	for n := 0; n < topics; n += topics / 8 {
-		want = append(want, fmt.Sprint(n))
-		f.pushSilently(fmt.Sprint(n), fmt.Sprint("t", n))
-	}
-	slices.Sort(want)
-	if got := expectOnce(t, results, len(want)); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	log.Expect(t, 1)
-	f.Expect(state{})
+	c := f.as("u", "~* &* +@all")
+	may := f.waiter(t.Context(), c, "may")
+	mayNot := f.waiter(t.Context(), c, "may not")
+	f.Do("ACL", "SETUSER", "u", "resetkeys", "~delayer:job_*", "~delayer:ready_queue:may")
+	expectText(t, "BPop of the other", arrival(t, mayNot).err, "NOPERM")
+	f.push("a", "may")
+	expectJob(t, may, "a")
 }

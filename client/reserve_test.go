@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -145,53 +144,14 @@ func TestFetch(t *testing.T) {
 			t.Errorf("%s: reserved in Redis are %q", c.name, got)
 		}
 	}
-}
 
-// Topics may have their own leases and attempts, and are still served in their order.
-func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
-	f := start(t, undivided)
-	for n := range 2 {
-		f.push(fmt.Sprint("t", n), "t")
-		f.push(fmt.Sprint("u", n), "u")
-		_, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint("v", n), Topic: "v", Body: "b"}, 0, client.TTR(3*time.Minute), client.MaxAttempts(3))
-		check(t, err)
-	}
-	o := client.FetchOptions{Max: 5, MaxAttempts: 9, Topics: []client.FetchTopic{
-		{Topic: "none"},
-		{Topic: "u", Lease: time.Minute},
-		{Topic: "t", Lease: 2 * time.Minute, MaxAttempts: 1},
-		{Topic: "v", Max: 1},
-	}}
-	type reserved struct {
-		id       string
-		lease    time.Duration
-		attempts int
-	}
-	var list []*client.Delivery
-	for _, want := range [][]reserved{
-		{{"u0", time.Minute, 9}, {"u1", time.Minute, 9}},
-		{{"t0", 2 * time.Minute, 1}, {"t1", 2 * time.Minute, 1}},
-		{{"v0", 3 * time.Minute, 3}},
-	} {
-		fetched, err := f.Fetch(t.Context(), o)
-		check(t, err)
-		var got []reserved
-		for _, d := range fetched {
-			got = append(got, reserved{d.ID, d.Lease(), d.MaxAttempts})
-			if left := time.Until(d.Deadline()); left <= d.Lease()-time.Minute || left > d.Lease() {
-				t.Errorf("the lease of %s, %v, ends in %v", d.ID, d.Lease(), left)
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-		list = append(list, fetched...)
-	}
-	if err := list[2].Retry(t.Context(), 0); !errors.Is(err, client.ErrExhausted) {
-		t.Errorf("retry of the only attempt: %v, want ErrExhausted", err)
-	}
-	if err := list[0].Retry(t.Context(), 0); err != nil {
-		t.Errorf("retry of the first of nine attempts: %v", err)
+	// A job that has used up the caller's attempts becomes a dead letter.
+	f.Flush()
+	f.push("a", "t")
+	check(t, f.reserve("t").Retry(t.Context(), 0))
+	_, err := f.Fetch(t.Context(), client.FetchOptions{Topics: fetchTopics("t"), Max: 1, MaxAttempts: 1, NoWait: true})
+	if expectErr(t, "Fetch", err, client.ErrEmpty); !slices.Equal(f.dead("t"), []string{"a"}) {
+		t.Errorf("dead are %q", f.dead("t"))
 	}
 }
 
@@ -225,23 +185,4 @@ func TestOneConnectionSuffices(t *testing.T) {
 	check(t, arrival(t, ended))
 	check(t, r.d.Ack(t.Context()))
 	f.Expect(state{})
-}
-
-// LateBy is known for first attempts only.
-func TestLateBy(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	for _, kept := range []time.Duration{client.DefaultReadyMaxLifetime, time.Hour} {
-		f.push("a", "t", client.ReadyMaxLifetime(kept))
-		from := f.Clock()
-		until(t, "it has been ready for a while", func() bool { return f.Clock() > from+0.03 })
-		d := f.reserve("t")
-		if d.LateBy < 30*time.Millisecond || d.LateBy > hangBound {
-			t.Errorf("kept for %v: late by %v", kept, d.LateBy)
-		}
-		check(t, d.Retry(t.Context(), 0))
-		if d = f.reserve("t"); d.LateBy != -1 {
-			t.Errorf("kept for %v, second attempt: late by %v", kept, d.LateBy)
-		}
-	}
 }

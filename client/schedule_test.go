@@ -3,9 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // hourly returns a schedule of topic t.
@@ -245,113 +242,6 @@ func TestSetSchedules(t *testing.T) {
 		t.Errorf("with one that is wrong: %v, %v", changed, err)
 	}
 	owners(map[string]string{"a": "", "free": "", "theirs": "other"})
-}
-
-// scheduleCuts lists what a caller gets and what is stored if the connection is cut at one command of an operation, and
-// after the call is repeated.
-var scheduleCuts = []cutRow{
-	{"schedule", early, "no schedule", "done", "one, 0 jobs", ""},
-	{"schedule", late, "one, 0 jobs", "done", "one, 0 jobs", ""},
-	{"pause a schedule", early, "one, 0 jobs", "done", "paused, 0 jobs", ""},
-	{"pause a schedule", late, "paused, 0 jobs", "done", "paused, 0 jobs", ""},
-	{"run a schedule now", early, "one, 0 jobs", "done", "one, 1 jobs", ""},
-	{"run a schedule now", late, "one, 1 jobs", "done", "one, 2 jobs", ""},
-	{"run now one that follows", early, "one, 1 jobs", "done", "one, 2 jobs", ""},
-	{"run now one that follows", late, "one, 2 jobs", "done", "one, 2 jobs", ""}, // the newest follower counts
-	{"unschedule", early, "one, 0 jobs", "true", "no schedule", ""},
-	{"unschedule", late, "no schedule", "false", "no schedule", ""},
-}
-
-func TestScheduleCuts(t *testing.T) {
-	t.Parallel()
-	f := start(t, onePool)
-	cutter := redistest.StartCutter(t, f.Addr)
-	runNow := func(c *client.Client) (string, error) { return "done", errOf(c.RunNow(t.Context(), "a")) }
-	stored := func() { check(t, errOf(f.Schedule(t.Context(), hourly("a")))) }
-	begun := func() { // the schedule's last job is reserved
-		follows := hourly("a")
-		follows.Overlap = client.OverlapFollow
-		check(t, errOf(f.Schedule(t.Context(), follows)))
-		check(t, errOf(f.RunNow(t.Context(), "a")))
-		check(t, errOf(f.Reserve(t.Context(), 0, time.Minute, "t")))
-	}
-	operations := []struct {
-		name    string
-		prepare func()
-		call    func(*client.Client) (string, error)
-	}{
-		{"schedule", func() {}, func(c *client.Client) (string, error) { return "done", errOf(c.Schedule(t.Context(), hourly("a"))) }},
-		{"pause a schedule", stored, func(c *client.Client) (string, error) { return "done", c.PauseSchedule(t.Context(), "a") }},
-		{"run a schedule now", stored, runNow},
-		{"run now one that follows", begun, runNow},
-		{"unschedule", stored, func(c *client.Client) (string, error) {
-			was, err := c.Unschedule(t.Context(), "a")
-			return fmt.Sprint(was), err
-		}},
-	}
-	where := func() string {
-		all, err := f.Schedules(t.Context())
-		check(t, err)
-		state := f.State()
-		jobs := len(state.Ready["t"]) + len(state.Reserved)
-		for _, id := range state.Reserved {
-			if job, err := f.Get(t.Context(), id); err != nil || job.Followed {
-				jobs++
-			}
-		}
-		switch {
-		case len(all) == 0 && len(state.Pool)+len(state.Buckets)+len(state.Schedules) == 0:
-			return "no schedule"
-		case len(all) != 1 || len(state.Pool) != 1 || len(state.Schedules) != 1 || jobs != int(all[0].Jobs):
-			return fmt.Sprintf("%+v", state)
-		case !all[0].Paused.IsZero():
-			return fmt.Sprintf("paused, %d jobs", all[0].Jobs)
-		}
-		return fmt.Sprintf("one, %d jobs", all[0].Jobs)
-	}
-	var got []cutRow
-	for _, op := range operations {
-		var rows []cutRow
-		for n, cut := 1, true; cut; n++ {
-			for _, after := range []bool{false, true} {
-				f.Flush()
-				op.prepare()
-				f.Do("SCRIPT", "FLUSH")
-				cutter.Arm(n, after)
-				c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: cutter.Addr}))
-				_, err := op.call(c)
-				if cut = len(cutter.Commands()) >= n; cut {
-					if err == nil {
-						t.Errorf("%s: the call has an answer that nobody sent", op.name)
-					}
-					row := cutRow{operation: op.name, then: where()}
-					answer, err := op.call(c)
-					row.again, row.end = answerOf(t, answer, err), where()
-					rows = append(rows, row)
-				}
-				c.Close()
-			}
-		}
-		last := len(rows) - 1
-		for _, row := range rows[:last] {
-			if row != rows[0] {
-				t.Errorf("%v, but before that %v", row, rows[0])
-			}
-		}
-		first, end := rows[0], rows[last]
-		first.cut, end.cut = early, late
-		got = append(got, first, end)
-	}
-	text, err := os.ReadFile("../docs/testing.md")
-	check(t, err)
-	for _, row := range scheduleCuts {
-		if line := fmt.Sprintf("| %s | %s | %s | %s | %s |\n", row.operation, row.cut, row.then, row.again, row.end); !strings.Contains(string(text), line) {
-			t.Errorf("docs/testing.md does not have the line %s", line)
-		}
-	}
-	if !slices.Equal(got, scheduleCuts) {
-		t.Errorf("got  %v\nwant %v", got, scheduleCuts)
-	}
 }
 
 // A paused topic misses no occurrence: its jobs are there when the topic is resumed.

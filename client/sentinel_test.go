@@ -2,8 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -76,30 +74,4 @@ func TestSentinelTLS(t *testing.T) {
 	master.AwaitWaiter("t")
 	check(t, errOf(c.Push(t.Context(), message("a"), 0)))
 	expectJob(t, waiting, "a")
-}
-
-// A sentinel is host:port. Invalid values are not quoted, because they may contain a password.
-func TestInvalidSentinels(t *testing.T) {
-	t.Parallel()
-	for sentinels, part := range map[string]string{
-		"a:1,user:s3cret":   "number 2",
-		"user:s3cret@a:1":   "number 1",
-		"a:1, b:1":          "number 2",
-		"a:1,b:0":           "number 2",
-		"a:65536":           "number 1",
-		"a:1,,b:1":          "number 2",
-		"a":                 "number 1",
-		"a b:1":             "number 1",
-		"a:1,b:1:2":         "number 2",
-		"s3cret,a:1":        "number 1",
-		"a:1\n":             "number 1",
-		"[::1]:1,[::1]:-1":  "number 2",
-		"[::1]:1,[::1]:1.0": "number 2",
-	} {
-		_, err := client.OpenPool(client.PoolOptions{Sentinels: sentinels, SentinelMaster: "m"})
-		expectText(t, sentinels, err, "sentinels: ", part, "host:port")
-		if !errors.Is(err, client.ErrInvalid) || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", sentinels, err)
-		}
-	}
 }

@@ -51,25 +51,6 @@ func TestStatsOfSchedules(t *testing.T) {
 	}
 }
 
-// Counters also count stale entries of a reserve.
-func TestCountersOfReserves(t *testing.T) {
-	f := start(t, undivided)
-	f.Do("LPUSH", "delayer:ready_queue:t", "gone", "gone too")
-	f.push("a", "t")
-	var stale []string
-	c := f.open(client.WithStaleHook(func(ids []string) { stale = append(stale, ids...) }))
-	f.reserveBy(c, "t", "a", time.Minute)
-	if got := c.Counters(); got != (client.Counters{Stale: 2}) || !slices.Equal(stale, []string{"gone", "gone too"}) {
-		t.Errorf("counted %+v, told of %q", got, stale)
-	}
-	f.Do("LPUSH", "delayer:ready_queue:t", "gone")
-	f.push("b", "t")
-	f.reserveBy(f.Client, "t", "b", time.Minute) // without a hook
-	if got := f.Counters(); got != (client.Counters{Stale: 1}) {
-		t.Errorf("counted %+v without a hook", got)
-	}
-}
-
 // A broken key, or a number that drifts, affects no other number.
 func TestStatsOfBrokenKeys(t *testing.T) {
 	f := start(t, undivided)

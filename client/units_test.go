@@ -19,33 +19,28 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 	const tiny = 30
 	for name, call := range map[string]func(ctx context.Context, c *client.Client, d time.Duration) error{
 		"Push": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			_, err := c.Push(ctx, message("a"), d)
-			return err
+			return errOf(c.Push(ctx, message("a"), d))
 		},
 		"PushBatch": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			_, err := c.PushBatch(ctx, []client.Delayed{{Message: message("a"), Delay: time.Hour}, {Message: message("b"), Delay: d}})
-			return err
+			return errOf(c.PushBatch(ctx, []client.Delayed{{Message: message("a"), Delay: time.Hour}, {Message: message("b"), Delay: d}}))
 		},
 		"Reschedule": func(ctx context.Context, c *client.Client, d time.Duration) error {
 			return c.Reschedule(ctx, "here", d)
 		},
-		"Retry": func(ctx context.Context, c *client.Client, d time.Duration) error {
+		"Retry": func(ctx context.Context, _ *client.Client, d time.Duration) error {
 			return f.reserve("u").Retry(ctx, d)
 		},
-		"Snooze": func(ctx context.Context, c *client.Client, d time.Duration) error {
+		"Snooze": func(ctx context.Context, _ *client.Client, d time.Duration) error {
 			return f.reserve("u").Snooze(ctx, d)
 		},
 		"BPop": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			_, err := c.BPop(ctx, d, "none")
-			return err
+			return errOf(c.BPop(ctx, d, "none"))
 		},
 		"Reserve": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			_, err := c.Reserve(ctx, d, time.Hour, "none")
-			return err
+			return errOf(c.Reserve(ctx, d, time.Hour, "none"))
 		},
 		"Fetch": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			_, err := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d})
-			return err
+			return errOf(c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

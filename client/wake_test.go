@@ -117,35 +117,6 @@ func TestClientsInOrder(t *testing.T) {
 	}
 }
 
-// A woken Client without a waiting caller passes the wake-up on to the next Client.
-func TestWokenInVain(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone, undivided)
-	clients := []*client.Client{f.open(), f.open(), f.open()}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var gone []<-chan result
-	for _, c := range clients[:2] {
-		gone = append(gone, f.waiter(ctx, c, "t", "u"))
-	}
-	popped := f.waiter(t.Context(), clients[2], "t")
-	looked := f.calm(clients...)
-	cancel()
-	for _, popped := range gone {
-		expectError(t, popped, context.Canceled)
-	}
-	before := f.asked()
-	f.push("a", "t")
-	expectJob(t, popped, "a")
-	expectNoLooks(t, looked)
-	if asked := f.asked() - before; asked != 1 {
-		t.Errorf("the job was asked for %d times", asked)
-	}
-	if got := f.Waiters("t"); got != 0 {
-		t.Errorf("%d Clients are to be woken though none waits", got)
-	}
-}
-
 // Closed Clients, however many, are not woken before a waiting one.
 func TestClosedClientsAreNotWoken(t *testing.T) {
 	t.Parallel()
@@ -160,52 +131,6 @@ func TestClosedClientsAreNotWoken(t *testing.T) {
 		if left := f.Waiters("t") + f.Waiters("u"); left != 0 {
 			t.Fatalf("a closed Client still has %d entries", left)
 		}
-	}
-}
-
-// A caller leaves while its Client, which was woken, polls and finds no job. A job that comes meanwhile is not
-// stranded.
-func TestWokenWhileLeaving(t *testing.T) {
-	t.Parallel()
-	f := start(t, undivided)
-	f.Pop(t.Context(), "t") // loads the script
-	h := f.hold("t")
-	c := f.on(h.Redis)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	gone := f.heldWaiter(ctx, c, h, 0)
-	other := f.open()
-	popped := f.waiter(t.Context(), other, "t")
-	looked := f.calm(c, other)
-	waiters := f.Prefixes()[0] + "waiters:t"
-	second := f.Strings("ZRANGE", waiters, 1, 1)[0]
-	f.wake("t")
-	<-h.sent // it has found no job and is registered again, ahead of the other Client
-	until(t, "it is entered", func() bool { return f.Waiters("t") == 2 })
-	f.Do("ZADD", waiters, "XX", 9e15, second) // also if the two began at almost the same time
-	cancel()
-	until(t, "the caller wants to go", func() bool { return client.Leaving(c, "t") == 1 })
-	wakes := client.Wakes(c, "t")
-	f.push("a", "t")
-	until(t, "the push is heard", func() bool { return client.Wakes(c, "t") > wakes })
-	h.pass <- nil
-	expectError(t, gone, context.Canceled)
-	expectJob(t, popped, "a")
-	expectNoLooks(t, looked)
-}
-
-// Killed Clients are skipped.
-func TestDeadClientsAreLeftOut(t *testing.T) {
-	t.Parallel()
-	f := start(t, undivided)
-	f.Do("ZADD", "delayer:waiters:t", 1, "killed", 2, "killed, too", 3, "killed as well")
-	clients, results := f.waitersOf(1, "t")
-	looked := f.calm(clients...)
-	f.push("a", "t")
-	expectJob(t, results[0], "a")
-	expectNoLooks(t, looked)
-	if n := f.Do("EXISTS", "delayer:waiters:t"); n != int64(0) {
-		t.Error("the dead still stand there")
 	}
 }
 
@@ -261,35 +186,4 @@ func TestManyJobsAtOnce(t *testing.T) {
 	if woken := f.Calls("publish", "spublish") - before; woken != waiters {
 		t.Errorf("%d were woken, want each of %d once", woken, waiters)
 	}
-}
-
-// After FLUSHALL a check finds that the Client is no longer registered, and registers it for all topics.
-func TestRegisteringAnew(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	topics := []string{"t", "u", "v"}
-	popped := f.waiter(t.Context(), f.Client, topics...)
-	until(t, "it has looked since it can be woken", func() bool { return f.Checks() > 0 })
-	f.Flush()
-	for _, topic := range topics {
-		f.AwaitWaiter(topic)
-	}
-	f.push("a", "v")
-	expectJob(t, popped, "a")
-}
-
-// Checks become rare if one of our servers runs, because it wakes Clients, and stay frequent if only other servers may
-// run.
-func TestSlowChecks(t *testing.T) {
-	t.Parallel()
-	f := start(t, undivided)
-	served, alone := f.open(), f.open(client.WithPrefix(f.Prefix+"alone:"))
-	f.waiter(t.Context(), served, "t")
-	f.waiter(t.Context(), alone, "t")
-	until(t, "it has looked", func() bool { return alone.Checks() > 0 })
-	alone.Calm()
-	looked := f.calm(served)
-	before := alone.Checks()
-	until(t, "it has looked some times", func() bool { return alone.Checks() >= before+4 })
-	expectNoLooks(t, looked)
 }

@@ -18,94 +18,99 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// What each call leaves behind.
-func TestSpans(t *testing.T) {
-	reserve := func(f *fixture) *client.Delivery {
-		d, err := f.Reserve(f.TB.Context(), time.Minute, time.Minute, "t")
-		check(f.TB, err)
+// reserved reserves the next job of topic t.
+func (f *fixture) reserved() *client.Delivery {
+	f.TB.Helper()
+	d, err := f.Reserve(f.TB.Context(), time.Minute, time.Minute, "t")
+	check(f.TB, err)
+	f.done()
+	return d
+}
+
+// spansOfCalls are calls, and the spans that they leave behind.
+var spansOfCalls = map[string]struct {
+	call func(ctx context.Context, f *fixture)
+	want []string
+}{
+	"push": {func(ctx context.Context, f *fixture) {
+		f.push(client.Message{ID: "a"}, time.Hour)
+		f.push(client.Message{ID: "a"}, time.Hour, client.Refuse)
+	}, []string{
+		"producer push t, 0 links: delayer.push.outcome=created destination.name=t message.id=a operation.type=send",
+		"producer push t, 0 links: delayer.push.outcome=refused destination.name=t message.id=a operation.type=send",
+	}},
+	"wrong push": {func(ctx context.Context, f *fixture) { f.Push(ctx, client.Message{Topic: "t"}, 0) },
+		[]string{"producer push t, 0 links: destination.name=t error.type=invalid operation.type=send; Error"}},
+	"broken push": {func(ctx context.Context, f *fixture) {
+		f.Do("SET", "delayer:ready_queue:t", "x")
+		f.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, 0)
+	}, []string{"producer push t, 0 links: destination.name=t error.type=github.com/gomodule/redigo/redis.Error message.id=a operation.type=send; Error"}},
+	"push batch": {func(ctx context.Context, f *fixture) {
+		f.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
+		f.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "u", Body: "2"}}})
+	}, []string{
+		"producer push batch t, 0 links: batch.message_count=2 destination.name=t operation.type=send",
+		"producer push batch, 0 links: batch.message_count=2 operation.type=send",
+	}},
+	"pop": {func(ctx context.Context, f *fixture) {
+		f.push(client.Message{ID: "a"}, 0)
 		f.done()
-		return d
-	}
-	for name, c := range map[string]struct {
-		call func(ctx context.Context, f *fixture)
-		want []string
-	}{
-		"push": {func(ctx context.Context, f *fixture) {
-			f.push(client.Message{ID: "a"}, time.Hour)
-			f.push(client.Message{ID: "a"}, time.Hour, client.Refuse)
-		}, []string{
-			"producer push t, 0 links: delayer.push.outcome=created destination.name=t message.id=a operation.type=send",
-			"producer push t, 0 links: delayer.push.outcome=refused destination.name=t message.id=a operation.type=send",
-		}},
-		"wrong push": {func(ctx context.Context, f *fixture) { f.Push(ctx, client.Message{Topic: "t"}, 0) },
-			[]string{"producer push t, 0 links: destination.name=t error.type=invalid operation.type=send; Error"}},
-		"broken push": {func(ctx context.Context, f *fixture) {
-			f.Do("SET", "delayer:ready_queue:t", "x")
-			f.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, 0)
-		}, []string{"producer push t, 0 links: destination.name=t error.type=github.com/gomodule/redigo/redis.Error message.id=a operation.type=send; Error"}},
-		"push batch": {func(ctx context.Context, f *fixture) {
-			f.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
-			f.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "u", Body: "2"}}})
-		}, []string{
-			"producer push batch t, 0 links: batch.message_count=2 destination.name=t operation.type=send",
-			"producer push batch, 0 links: batch.message_count=2 operation.type=send",
-		}},
-		"pop": {func(ctx context.Context, f *fixture) {
-			f.push(client.Message{ID: "a"}, 0)
-			f.done()
-			f.Pop(ctx, "t")
-			f.Pop(ctx, "t") // gets nothing
-		}, []string{"client pop t, 1 links: destination.name=t message.id=a operation.type=receive"}},
-		"bpop": {func(ctx context.Context, f *fixture) {
-			f.push(client.Message{ID: "a"}, 0)
-			f.done()
-			f.BPop(ctx, 0, "u", "t")
-			f.BPop(ctx, time.Second, "t") // long enough for an answer; without one the call fails
-			f.BPop(ended(), 0, "t")
-			short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-			defer cancel()
-			f.BPop(short, 0, "t")
-		}, []string{"client bpop t, 1 links: destination.name=t message.id=a operation.type=receive"}},
-		"wrong pop": {func(ctx context.Context, f *fixture) { f.PopBatch(ctx, "t", 0) },
-			[]string{"client pop batch t, 0 links: batch.message_count=0 destination.name=t error.type=invalid operation.type=receive; Error"}},
-		"batches": {func(ctx context.Context, f *fixture) {
-			f.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
-			f.push(client.Message{ID: "a"}, 0)
-			f.done()
-			list, err := f.ReserveBatch(ctx, "t", 10, 0)
-			check(f.TB, err)
-			f.ExtendBatch(ctx, list, time.Hour)
-			f.AckBatch(ctx, list)
-		}, []string{
-			"client reserve batch t, 2 links: batch.message_count=3 destination.name=t operation.type=receive",
-			"client ack batch t, 2 links: batch.message_count=3 destination.name=t operation.type=settle",
-		}},
-		"fetch": {func(ctx context.Context, f *fixture) {
-			f.push(client.Message{ID: "a"}, 0)
-			f.done()
-			f.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1})
-		}, nil},
-		"settle": {func(ctx context.Context, f *fixture) {
-			f.push(client.Message{ID: "a"}, 0, client.MaxAttempts(2))
-			d := reserve(f)
-			d.Extend(ctx, time.Hour)
-			d.Retry(ctx, 0)
-			d.Ack(ctx)
-			second := reserve(f)
-			second.Retry(ctx, 0)
-		}, []string{"client retry t, 1 links: delayer.job.attempt=2 destination.name=t message.id=a operation.type=settle"}},
-		"lost lease": {func(ctx context.Context, f *fixture) {
-			f.push(client.Message{ID: "a"}, 0)
-			d := reserve(f)
-			f.Remove(ctx, "a")
-			d.Ack(ctx)
-		}, []string{"client ack t, 1 links: delayer.job.attempt=1 destination.name=t error.type=lease_lost message.id=a operation.type=settle; Error"}},
-		"the program's own handler": {func(ctx context.Context, f *fixture) {
-			f.push(client.Message{ID: "a"}, 0)
-			_, done := reserve(f).Handling(ctx)
-			done(errors.New("no"))
-		}, []string{"consumer handle t, 1 links: delayer.job.attempt=1 destination.name=t error.type=*errors.errorString message.id=a operation.type=process; Error"}},
-	} {
+		f.Pop(ctx, "t")
+		f.Pop(ctx, "t") // gets nothing
+	}, []string{"client pop t, 1 links: destination.name=t message.id=a operation.type=receive"}},
+	"bpop": {func(ctx context.Context, f *fixture) {
+		f.push(client.Message{ID: "a"}, 0)
+		f.done()
+		f.BPop(ctx, 0, "u", "t")
+		f.BPop(ctx, time.Second, "t") // long enough for an answer; without one the call fails
+		f.BPop(ended(), 0, "t")
+		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		f.BPop(short, 0, "t")
+	}, []string{"client bpop t, 1 links: destination.name=t message.id=a operation.type=receive"}},
+	"wrong pop": {func(ctx context.Context, f *fixture) { f.PopBatch(ctx, "t", 0) },
+		[]string{"client pop batch t, 0 links: batch.message_count=0 destination.name=t error.type=invalid operation.type=receive; Error"}},
+	"batches": {func(ctx context.Context, f *fixture) {
+		f.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
+		f.push(client.Message{ID: "a"}, 0)
+		f.done()
+		list, err := f.ReserveBatch(ctx, "t", 10, 0)
+		check(f.TB, err)
+		f.ExtendBatch(ctx, list, time.Hour)
+		f.AckBatch(ctx, list)
+	}, []string{
+		"client reserve batch t, 2 links: batch.message_count=3 destination.name=t operation.type=receive",
+		"client ack batch t, 2 links: batch.message_count=3 destination.name=t operation.type=settle",
+	}},
+	"fetch": {func(ctx context.Context, f *fixture) {
+		f.push(client.Message{ID: "a"}, 0)
+		f.done()
+		f.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1})
+	}, nil},
+	"settle": {func(ctx context.Context, f *fixture) {
+		f.push(client.Message{ID: "a"}, 0, client.MaxAttempts(2))
+		d := f.reserved()
+		d.Extend(ctx, time.Hour)
+		d.Retry(ctx, 0)
+		d.Ack(ctx)
+		second := f.reserved()
+		second.Retry(ctx, 0)
+	}, []string{"client retry t, 1 links: delayer.job.attempt=2 destination.name=t message.id=a operation.type=settle"}},
+	"lost lease": {func(ctx context.Context, f *fixture) {
+		f.push(client.Message{ID: "a"}, 0)
+		d := f.reserved()
+		f.Remove(ctx, "a")
+		d.Ack(ctx)
+	}, []string{"client ack t, 1 links: delayer.job.attempt=1 destination.name=t error.type=lease_lost message.id=a operation.type=settle; Error"}},
+	"the program's own handler": {func(ctx context.Context, f *fixture) {
+		f.push(client.Message{ID: "a"}, 0)
+		_, done := f.reserved().Handling(ctx)
+		done(errors.New("no"))
+	}, []string{"consumer handle t, 1 links: delayer.job.attempt=1 destination.name=t error.type=*errors.errorString message.id=a operation.type=process; Error"}},
+}
+
+func TestSpans(t *testing.T) {
+	for name, c := range spansOfCalls {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)
 			c.call(t.Context(), f)
@@ -190,49 +195,6 @@ func (f *fixture) handled(topic string, result error) (span trace.ReadOnlySpan, 
 func (f *fixture) linksTo(s trace.ReadOnlySpan, n int) bool {
 	links := s.Links()
 	return len(links) == 1 && links[0].SpanContext.SpanID() == f.spans.Ended()[n].SpanContext().SpanID()
-}
-
-// Jobs that do not come from one push each: a group links to its last push, a follower to its own, and the job of a
-// schedule to none.
-func TestOtherJobs(t *testing.T) {
-	t.Run("group", func(t *testing.T) {
-		f := start(t)
-		for range 2 {
-			f.push(client.Message{}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}))
-		}
-		if s, _ := f.handled("t", nil); !f.linksTo(s, 1) {
-			t.Errorf("links %v", s.Links())
-		}
-	})
-	t.Run("follower", func(t *testing.T) {
-		f := start(t)
-		f.push(client.Message{ID: "a"}, 0)
-		d, err := f.Reserve(t.Context(), 0, 0, "t")
-		check(t, err)
-		f.push(client.Message{ID: "a"}, 0, client.Follow) // the third span
-		check(t, d.Ack(t.Context()))
-		if s, _ := f.handled("t", nil); !f.linksTo(s, 2) {
-			t.Errorf("links %v", s.Links())
-		}
-	})
-	t.Run("retry", func(t *testing.T) {
-		f := start(t)
-		f.push(client.Message{ID: "a"}, 0)
-		f.handled("t", worker.RetryAfter(errors.New("no"), 0))
-		if s, _ := f.handled("t", nil); !f.linksTo(s, 0) {
-			t.Errorf("links %v", s.Links())
-		}
-	})
-	t.Run("schedule", func(t *testing.T) {
-		f := start(t)
-		_, err := f.Schedule(t.Context(), client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "1"})
-		check(t, err)
-		_, err = f.RunNow(t.Context(), "s")
-		check(t, err)
-		if s, _ := f.handled("t", nil); len(s.Links()) != 0 || s.Parent().IsValid() {
-			t.Errorf("links %v, parent %v", s.Links(), s.Parent())
-		}
-	})
 }
 
 // A snoozed job has not failed.

@@ -151,24 +151,6 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// The stack of a panic is in the dead letter, and Backoff and the hooks get a PanicError.
-func TestPanic(t *testing.T) {
-	f := start(t)
-	f.push("a", "t", client.MaxAttempts(1))
-	failed := make(chan error, 1)
-	f.run(one(func(context.Context, *worker.Job) error { return panics() }), worker.Options{Hooks: worker.Hooks{
-		Failed: func(_ *worker.Job, _ time.Duration, err error) { failed <- err },
-	}})
-	var p *worker.PanicError
-	if err := next(t, failed); !errors.As(err, &p) || p.Value != "boom" {
-		t.Errorf("error %v, want a PanicError", err)
-	}
-	f.expectDead("a", 1, "the only attempt used up", "worker_test.panics")
-}
-
-//go:noinline
-func panics() error { panic("boom") }
-
 type order struct{ Number int }
 
 // A job that a typed handler cannot decode becomes a dead letter at once. ExampleHandle and ExampleHandleWith decode.
@@ -206,40 +188,4 @@ func TestGroup(t *testing.T) {
 		check(t, err)
 		f.expectDead("bad", 1, "the body can't be decoded: "+why, "")
 	}
-}
-
-// Consumers that pop and workers can share a topic: each job is delivered once.
-func TestBesidePop(t *testing.T) {
-	f := start(t)
-	const jobs = 2000
-	var e events
-	f.run(one(func(_ context.Context, job *worker.Job) error { e.add("%s", job.ID); return nil }), worker.Options{Concurrency: 4})
-	old := f.open(client.PoolOptions{})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			m, err := old.BPop(ctx, 0, "t")
-			if err != nil {
-				return
-			}
-			e.add("%s", m.ID)
-		}
-	}()
-	for n := range jobs / 100 {
-		f.pushMany(100, fmt.Sprint("job ", n, " "), "t")
-	}
-	until(t, "all jobs have come", func() bool { return len(e.all()) >= jobs })
-	cancel()
-	<-ended
-	seen := map[string]int{}
-	for _, id := range e.all() {
-		seen[id]++
-	}
-	if len(seen) != jobs || len(e.all()) != jobs {
-		t.Errorf("%d deliveries of %d jobs, want %d of each", len(e.all()), len(seen), jobs)
-	}
-	until(t, "all are acknowledged", func() bool { return len(f.State().Reserved) == 0 })
-	f.expectNothing()
 }

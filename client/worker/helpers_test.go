@@ -1,24 +1,20 @@
 package worker_test
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
-	"github.com/mix-basic/delayer/internal/testing/pooltest"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -57,26 +53,11 @@ func (f *fixture) on(pool client.Redis, opts ...client.Option) *client.Client {
 
 // reach adds Redis's address to the pool options.
 func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
-	o.Addr, o.Partitions = f.Addr, f.Partitions
-	o.ReadTimeout = cmp.Or(o.ReadTimeout, redistest.HangBound)
-	if f.Clustered {
-		o.Addr, o.Cluster = "", o.Addr
-	}
-	if redistest.External != "" {
-		at, err := client.ParseURL(redistest.External)
-		check(f.TB, err)
-		o.Addr, o.Cluster, o.Sentinels, o.SentinelMaster = at.Addr, at.Cluster, at.Sentinels, at.SentinelMaster
-		o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = at.Username, at.Password, at.SentinelUsername, at.SentinelPassword
-		o.Database, o.TLS = at.Database, at.TLS
-	}
-	return o
+	return clienttest.Reach(f.Server, o)
 }
 
 // connect is client.Connect for options that may have several partitions.
-func connect(o client.PoolOptions) client.Redis {
-	o.Partitions = 0
-	return redistest.Must(client.Connect(o))
-}
+var connect = clienttest.Connect
 
 // url returns the URL of Redis.
 func (f *fixture) url() string {
@@ -324,50 +305,3 @@ var until = redistest.Until
 
 // next receives from the channel.
 func next[T any](t testing.TB, c <-chan T) T { t.Helper(); return redistest.Receive(t, c) }
-
-// holder is a pool that can delay replies to script calls that contain some text.
-type holder struct {
-	client.Redis
-	client *client.Client         // a Client on this pool
-	text   atomic.Pointer[string] // nil: no reply is delayed
-	sent   chan struct{}          // receives for each delayed reply
-	pass   chan struct{}          // lets one reply through
-}
-
-func (f *fixture) holder() *holder {
-	h := &holder{sent: make(chan struct{}, 100), pass: make(chan struct{})}
-	redistest.NotExternal(f.TB, "watches what its connections carry")
-	h.Redis = pooltest.Through(f.Addr, f.Clustered, 8, func(_ context.Context, conn net.Conn) net.Conn { return &heldConn{Conn: conn, holder: h} })
-	h.client = f.on(h.Redis)
-	f.TB.Cleanup(func() {
-		h.client.Close()
-		h.Close()
-	})
-	return h
-}
-
-func (h *holder) hold(text string) { h.text.Store(&text) }
-
-// heldConn is one of the holder's connections.
-type heldConn struct {
-	net.Conn
-	holder *holder
-	holds  atomic.Bool
-}
-
-func (c *heldConn) Write(b []byte) (int, error) {
-	text := c.holder.text.Load()
-	if text != nil && bytes.Contains(b, []byte("EVAL")) && bytes.Contains(b, []byte(*text)) {
-		c.holds.Store(true)
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *heldConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if c.holds.CompareAndSwap(true, false) {
-		c.holder.sent <- struct{}{}
-		<-c.holder.pass
-	}
-	return n, err
-}

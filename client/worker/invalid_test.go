@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,28 +15,43 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Each mistake is an error that names it. With a correct configuration Run calls Redis.
-func TestInvalid(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer l.Close()
-	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: l.Addr().String()}))
-	defer c.Close()
+// mistake is what a worker is made of, and the parts of its error.
+type mistake struct {
+	name    string
+	client  *client.Client
+	mux     *worker.Mux
+	options worker.Options
+	want    []string
+}
+
+// mistakes are those in a worker's Client and options.
+func mistakes(c *client.Client) []mistake {
 	fine := func() *worker.Mux { return one(succeed) }
-	with := func(o worker.TopicOptions) *worker.Mux { return one(succeed, worker.With(o)) }
+	return []mistake{
+		{"no client", nil, fine(), worker.Options{}, []string{"client: it is nil"}},
+		{"concurrency", c, fine(), worker.Options{Concurrency: -1}, []string{"concurrency: -1 is not from 1 to 10000; 0 means 10"}},
+		{"high concurrency", c, fine(), worker.Options{Concurrency: 10_001}, []string{"concurrency: 10001 is not from 1 to 10000"}},
+		{"lease", c, fine(), worker.Options{Lease: -1}, []string{"lease: -1ns is not from 0 to 24h"}},
+		{"long lease", c, fine(), worker.Options{Lease: client.MaxLease + 1}, []string{"lease: 24h0m0.000000001s is not from 0 to 24h"}},
+		{"timeout", c, fine(), worker.Options{Timeout: -1}, []string{"timeout: -1ns is negative; 0 means no limit"}},
+		{"tiny lease", c, fine(), worker.Options{Lease: 5}, []string{"lease: 5ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"}},
+		{"tiny timeout", c, fine(), worker.Options{Timeout: time.Millisecond - 1}, []string{"timeout: 999.999µs is less than a millisecond"}},
+		{"tiny grace", c, fine(), worker.Options{Grace: 10}, []string{"grace: 10ns is less than a millisecond"}},
+		{"zero client", new(client.Client), fine(), worker.Options{}, []string{"client: it was not made with"}},
+		{"client of succeed", client.New(nil), fine(), worker.Options{}, []string{"redis: it is nil"}},
+		{"attempts", c, fine(), worker.Options{MaxAttempts: -1}, []string{"max attempts: -1 is not from 1 to 2147483647; 0 means 10"}},
+		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is not from 1"}},
+	}
+}
+
+// mistakesOfMuxes are those in a Mux and in what is added to it.
+func mistakesOfMuxes(c *client.Client) []mistake {
 	mux := func(fill func(*worker.Mux)) *worker.Mux {
-		m := fine()
+		m := one(succeed)
 		fill(m)
 		return m
 	}
-	for _, v := range []struct {
-		name    string
-		client  *client.Client
-		mux     *worker.Mux
-		options worker.Options
-		want    []string
-	}{
-		{"no client", nil, fine(), worker.Options{}, []string{"client: it is nil"}},
+	return []mistake{
 		{"no mux", c, nil, worker.Options{}, []string{"mux: it is nil"}},
 		{"empty mux", c, worker.NewMux(), worker.Options{}, []string{"mux: it has no handlers"}},
 		{"two handlers", c, mux(func(m *worker.Mux) { m.HandleFunc("t", succeed) }), worker.Options{}, []string{`handler: topic "t" has two`}},
@@ -49,42 +65,49 @@ func TestInvalid(t *testing.T) {
 		}), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
 		{"nil middleware", c, mux(func(m *worker.Mux) { m.Use(nil) }), worker.Options{}, []string{"middleware: it is nil"}},
 		{"middleware that makes nil", c, mux(func(m *worker.Mux) { m.Use(func(worker.Handler) worker.Handler { return nil }) }), worker.Options{}, []string{`middleware: it makes a nil handler of that of topic "t"`}},
-		{"concurrency", c, fine(), worker.Options{Concurrency: -1}, []string{"concurrency: -1 is not from 1 to 10000; 0 means 10"}},
-		{"a topic's concurrency above the worker's", c, with(worker.TopicOptions{Concurrency: 11}), worker.Options{}, []string{`concurrency: that of topic "t" is 11, and that of the worker, for all topics together, 10`}},
-		{"high concurrency", c, fine(), worker.Options{Concurrency: 10_001}, []string{"concurrency: 10001 is not from 1 to 10000"}},
-		{"lease", c, fine(), worker.Options{Lease: -1}, []string{"lease: -1ns is not from 0 to 24h"}},
-		{"long lease", c, fine(), worker.Options{Lease: client.MaxLease + 1}, []string{"lease: 24h0m0.000000001s is not from 0 to 24h"}},
-		{"timeout", c, fine(), worker.Options{Timeout: -1}, []string{"timeout: -1ns is negative; 0 means no limit"}},
-		{"tiny lease", c, fine(), worker.Options{Lease: 5}, []string{"lease: 5ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"}},
-		{"tiny timeout", c, fine(), worker.Options{Timeout: time.Millisecond - 1}, []string{"timeout: 999.999µs is less than a millisecond"}},
-		{"tiny grace", c, fine(), worker.Options{Grace: 10}, []string{"grace: 10ns is less than a millisecond"}},
-		{"nil option", c, one(succeed, nil), worker.Options{}, []string{`option: one of topic "t" is nil`}},
-		{"zero client", new(client.Client), fine(), worker.Options{}, []string{"client: it was not made with"}},
-		{"client of succeed", client.New(nil), fine(), worker.Options{}, []string{"redis: it is nil"}},
-		{"attempts", c, fine(), worker.Options{MaxAttempts: -1}, []string{"max attempts: -1 is not from 1 to 2147483647; 0 means 10"}},
-		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is not from 1"}},
-		{"a topic's concurrency", c, with(worker.TopicOptions{Concurrency: -1}), worker.Options{}, []string{`concurrency: that of topic "t" is -1`}},
-		{"weight", c, with(worker.TopicOptions{Weight: -1}), worker.Options{}, []string{`weight: that of topic "t" is -1`}},
-		{"rate", c, with(worker.TopicOptions{Rate: -1}), worker.Options{}, []string{`rate: that of topic "t" is -1`}},
-		{"no rate", c, with(worker.TopicOptions{Rate: math.NaN()}), worker.Options{}, []string{`rate: that of topic "t" is NaN`}},
-		{"infinite rate", c, with(worker.TopicOptions{Rate: math.Inf(1)}), worker.Options{}, []string{`rate: that of topic "t" is +Inf`}},
-		{"a topic's lease", c, with(worker.TopicOptions{Lease: -1}), worker.Options{}, []string{`lease: that of topic "t" is -1ns: want 1ms to 24h`}},
-		{"a topic's long lease", c, with(worker.TopicOptions{Lease: client.MaxLease + 1}), worker.Options{}, []string{`lease: that of topic "t" is 24h0m0.000000001s`}},
-		{"a topic's lease without unit", c, with(worker.TopicOptions{Lease: 30}), worker.Options{}, []string{`lease: that of topic "t" is 30ns`}},
-		{"a topic's timeout without unit", c, with(worker.TopicOptions{Timeout: 30}), worker.Options{}, []string{`timeout: that of topic "t" is 30ns: want 1ms or more, 0 for that of the worker, or less than 0 for no limit`}},
-		{"a topic's attempts", c, with(worker.TopicOptions{MaxAttempts: -1}), worker.Options{}, []string{`max attempts: that of topic "t" is -1`}},
-		{"a topic's many attempts", c, with(worker.TopicOptions{MaxAttempts: math.MaxInt32 + 1}), worker.Options{}, []string{`max attempts: that of topic "t" is 2147483648`}},
-		{"a topic's nil middleware", c, with(worker.TopicOptions{Middleware: []worker.Middleware{nil}}), worker.Options{}, []string{"middleware: it is nil"}},
 		{"several", c, mux(func(m *worker.Mux) { m.HandleFunc("", nil) }), worker.Options{Lease: -1}, []string{"topic: it is empty", "lease: -1ns"}},
+		{"nil option", c, one(succeed, nil), worker.Options{}, []string{`option: one of topic "t" is nil`}},
+	}
+}
+
+// mistakesOfTopics are those in a topic's options.
+func mistakesOfTopics(c *client.Client) (list []mistake) {
+	for _, m := range []struct {
+		name    string
+		options worker.TopicOptions
+		want    string
+	}{
+		{"a topic's concurrency above the worker's", worker.TopicOptions{Concurrency: 11}, `concurrency: that of topic "t" is 11, and that of the worker, for all topics together, 10`},
+		{"a topic's concurrency", worker.TopicOptions{Concurrency: -1}, `concurrency: that of topic "t" is -1`},
+		{"weight", worker.TopicOptions{Weight: -1}, `weight: that of topic "t" is -1`},
+		{"rate", worker.TopicOptions{Rate: -1}, `rate: that of topic "t" is -1`},
+		{"no rate", worker.TopicOptions{Rate: math.NaN()}, `rate: that of topic "t" is NaN`},
+		{"infinite rate", worker.TopicOptions{Rate: math.Inf(1)}, `rate: that of topic "t" is +Inf`},
+		{"a topic's lease", worker.TopicOptions{Lease: -1}, `lease: that of topic "t" is -1ns: want 1ms to 24h`},
+		{"a topic's long lease", worker.TopicOptions{Lease: client.MaxLease + 1}, `lease: that of topic "t" is 24h0m0.000000001s`},
+		{"a topic's lease without unit", worker.TopicOptions{Lease: 30}, `lease: that of topic "t" is 30ns`},
+		{"a topic's timeout without unit", worker.TopicOptions{Timeout: 30}, `timeout: that of topic "t" is 30ns: want 1ms or more, 0 for that of the worker, or less than 0 for no limit`},
+		{"a topic's attempts", worker.TopicOptions{MaxAttempts: -1}, `max attempts: that of topic "t" is -1`},
+		{"a topic's many attempts", worker.TopicOptions{MaxAttempts: math.MaxInt32 + 1}, `max attempts: that of topic "t" is 2147483648`},
+		{"a topic's nil middleware", worker.TopicOptions{Middleware: []worker.Middleware{nil}}, "middleware: it is nil"},
 	} {
+		list = append(list, mistake{m.name, c, one(succeed, worker.With(m.options)), worker.Options{}, []string{m.want}})
+	}
+	return list
+}
+
+// Each mistake is an error that names it. With a correct configuration Run calls Redis.
+func TestInvalid(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer l.Close()
+	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: l.Addr().String()}))
+	defer c.Close()
+	for _, v := range slices.Concat(mistakes(c), mistakesOfMuxes(c), mistakesOfTopics(c)) {
 		err := worker.New(v.client, v.mux, v.options).Run(t.Context())
-		if !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("%s: error %v, want ErrInvalid", v.name, err)
-			continue
-		}
 		for _, part := range v.want {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: error %q, want %q in it", v.name, err, part)
+			if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: error %v, want ErrInvalid with %q in it", v.name, err, part)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -17,15 +18,7 @@ import (
 func testClient(t *testing.T, ids ...string) *client.Client {
 	t.Helper()
 	r := redistest.Open(t, redistest.Undivided)
-	o := client.PoolOptions{Addr: r.Addr}
-	if r.Clustered {
-		o = client.PoolOptions{Cluster: r.Addr}
-	}
-	if redistest.External != "" {
-		o, _ = client.ParseURL(redistest.External)
-		o.Partitions = 0
-	}
-	c := redistest.Must(client.OpenPool(o, client.WithPrefix(r.Prefix)))
+	c := redistest.Must(client.OpenPool(clienttest.Reach(r, client.PoolOptions{}), client.WithPrefix(r.Prefix)))
 	t.Cleanup(func() { c.Close() })
 	for _, id := range ids {
 		if _, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0); err != nil {

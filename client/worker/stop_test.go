@@ -10,6 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/testing/pooltest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -169,18 +170,23 @@ func (f *fixture) quickThenSlow(g *gate, e *events) *running {
 // A job is released, not started, if its reservation is in flight when the worker stops.
 func TestStopDuringFetch(t *testing.T) {
 	f := start(t, undivided)
-	h := f.holder()
+	redistest.NotExternal(t, "watches what its connections carry")
+	h := pooltest.NewHolder()
+	pool := pooltest.Through(f.Addr, f.Clustered, 8, h.Wrap)
+	defer pool.Close()
+	c := f.on(pool)
+	defer c.Close()
 	var e events
-	r := f.runOf(h.client, one(succeed), worker.Options{Hooks: e.hooks()})
+	r := f.runOf(c, one(succeed), worker.Options{Hooks: e.hooks()})
 	f.AwaitWaiter("t")
 	f.push("a", "t")
 	until(t, "the scripts are known", func() bool { return e.count("done a") == 1 })
-	h.hold("ready_queue:t\r")
+	h.Hold("ready_queue:t\r")
 	f.push("b", "t")
-	next(t, h.sent)
+	next(t, h.Sent)
 	f.expectJob("b", client.Reserved, 1)
 	r.cancel()
-	h.pass <- struct{}{}
+	h.Pass <- nil
 	r.stop()
 	e.expect(t, "started a", "done a")
 	f.expectJob("b", client.Ready, 0)

@@ -124,3 +124,6 @@ func TestLimitsOfATopic(t *testing.T) {
 		}
 	}
 }
+
+//go:noinline
+func panics() error { panic("boom") }

@@ -125,7 +125,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/wait.calmAfter", "30s", []string{limits, "after nothing was found for 30 s"}},
 		{"internal/wait.slowCheck", "10s", []string{limits, "every 10 s after nothing was found"}},
 		{"internal/wait.checkAtOnce", "1000", []string{limits, "checks at once | 1,000, or a tenth"}},
-		{"internal/wait.pollEvery internal/wait.PollAtOnce", "50ms 250", []string{limits, "every 50 ms; with more than 250 queues each within a second", wire, "looks every 50 ms or, at more than 250 queues, at all of them within a second"}},
+		{"internal/wait.pollEvery internal/wait.pollAtOnce", "50ms 250", []string{limits, "every 50 ms; with more than 250 queues each within a second", wire, "looks every 50 ms or, at more than 250 queues, at all of them within a second"}},
 		{"internal/wait.lingerFor", "5s", []string{limits, "for 5 s after its last waiting call"}},
 		{"internal/wait.silence internal/store.pongWithin", "15s 3s", []string{limits, "a Client's after 15 s"}},
 		{"internal/wait.RetryWindow", "3s", []string{limits, "tolerates an outage of | 3 s", operating, "a waiting BPop tolerates 3 s of it", operatingZh, "等待中的 BPop 最多容忍 3 秒中断"}},

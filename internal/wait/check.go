@@ -45,7 +45,7 @@ func (k *checks) due() []*waitQueue {
 	k.pages = e.tooMany()
 	switch {
 	case e.state == refused:
-		return k.page(PollAtOnce, int(checkEvery/pollEvery))
+		return k.page(pollAtOnce, int(checkEvery/pollEvery))
 	case k.pages:
 		return k.unregisteredAnd(k.page(checkAtOnce, int(slowCheck/checkEvery)))
 	}

@@ -202,9 +202,9 @@ func TestQueuesThatAreDue(t *testing.T) {
 	}{
 		{3, subscribed, []int{3, 3}},
 		{3, refused, []int{3, 3}},
-		{PollAtOnce + 3, subscribed, []int{PollAtOnce + 3, PollAtOnce + 3}},
-		{PollAtOnce + 3, refused, []int{PollAtOnce, 3, PollAtOnce, 3}},
-		{30 * PollAtOnce, refused, append(slices.Repeat([]int{376}, 19), 30*PollAtOnce-19*376, 376)},
+		{pollAtOnce + 3, subscribed, []int{pollAtOnce + 3, pollAtOnce + 3}},
+		{pollAtOnce + 3, refused, []int{pollAtOnce, 3, pollAtOnce, 3}},
+		{30 * pollAtOnce, refused, append(slices.Repeat([]int{376}, 19), 30*pollAtOnce-19*376, 376)},
 	} {
 		h := inHand(t)
 		for n := range c.queues {

@@ -12,12 +12,7 @@ func (d *Dispatcher) ForTests() TestHooks { return TestHooks{d} }
 type State struct {
 	Callers    int
 	Waiting    int // callers without a poll in flight that know that there is no job
-	Unclaimed  int // callers without a poll in flight
-	Leaving    int // callers that leave after the poll in flight for them
-	Polls      int // in flight
-	Wakes      int
 	Registered bool
-	Topics     int  // that it knows
 	Checks     int  // that its listener has made
 	Refused    bool // the listener polls because this Redis user may not subscribe
 }
@@ -27,27 +22,17 @@ func (h TestHooks) State(topic string) (s State) {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
 	first := h.d.partitions[0]
-	s.Topics, s.Checks, s.Refused = len(first.queues), first.listener.checks, first.listener.state == refused
+	s.Checks, s.Refused = first.listener.checks, first.listener.state == refused
 	s.Registered = true
 	for _, partition := range h.d.partitions {
 		q := partition.queues[topic]
 		if s.Registered = s.Registered && q != nil && q.state == registered; q == nil {
 			continue
 		}
-		s.Wakes += q.wakes
-		if q.state == polling {
-			s.Polls++
-		}
 		for p := q.first; partition == first && p != nil; p = p.next {
 			s.Callers++
-			if p.caller.isFree() {
-				s.Unclaimed++
-			}
 			if p.caller.waits() {
 				s.Waiting++
-			}
-			if p.caller.leaving != nil {
-				s.Leaving++
 			}
 		}
 	}

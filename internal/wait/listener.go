@@ -22,10 +22,10 @@ const (
 	// checkAtOnce is how many queues of several partitions are checked together each checkEvery. If there are more, they take turns,
 	// so that each is checked within slowCheck.
 	checkAtOnce = 1000
-	// pollEvery replaces checkEvery if we cannot be woken. More queues than PollAtOnce take turns,
+	// pollEvery replaces checkEvery if we cannot be woken. More queues than pollAtOnce take turns,
 	// so that each is checked within checkEvery.
 	pollEvery  = 50 * time.Millisecond
-	PollAtOnce = 250
+	pollAtOnce = 250
 	// subscribeAgain is the wait before a refused subscription is tried again.
 	subscribeAgain = time.Minute
 	// servedEvery is how often a listener asks whether a server still runs, unservedEvery how often while none does.

@@ -1,0 +1,306 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/server"
+)
+
+// cutJob is the job of the cut test, and its history.
+type cutJob struct {
+	*fixture
+	delivered int
+	delivery  *client.Delivery // the delivery that its consumer holds
+	toAck     bool             // by the consumer, at the end
+}
+
+const cutID = "job"
+
+// cutOperation is a call whose connection is cut. It is made by a Client of its own, and answer is what its caller
+// gets.
+type cutOperation struct {
+	name    string
+	prepare func(*cutJob)
+	call    func(context.Context, *cutJob, *client.Client) (answer string, err error)
+	gone    string // the job's state after the operation has ended it
+}
+
+var cutOperations = []cutOperation{
+	{"push", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond))
+	}), "never was"},
+	{"push", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.PushBatch(ctx, []client.Delayed{{Message: client.Message{ID: cutID, Topic: "t", Body: "b"}, Delay: time.Millisecond}}))
+	}), "never was"},
+	{"push that follows", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.follow(ctx, c) }), ""},
+	{"push to a group", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group("k", longGroup)))
+	}), "never was"},
+	{"push to a group", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup)))
+	}), "never was"},
+	{"push to a group, with Once", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.Push(ctx, client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))
+	}), "never was"},
+	{"pop", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		_, err := c.Pop(ctx, "t")
+		if err == nil {
+			j.delivered++
+		}
+		return "the job", err
+	}, "popped"},
+	{"pop", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		list, err := c.PopBatch(ctx, "t", 10)
+		j.delivered += len(list)
+		return "the job", err
+	}, "popped"},
+	{"reserve", (*cutJob).isReady, reserveToAck, ""},
+	{"ack", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Ack(ctx) }), "acked"},
+	{"ack", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.AckBatch(ctx, []*client.Delivery{j.delivery}))
+	}), "acked"},
+	{"ack of a job with a follower", (*cutJob).isFollowed, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Ack(ctx) }), ""},
+	{"retry", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return j.delivery.Retry(ctx, time.Millisecond)
+	}), ""},
+	{"retry of the last attempt", (*cutJob).isReservedLast, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return j.delivery.Retry(ctx, time.Millisecond)
+	}), ""},
+	{"release", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Release(ctx) }), ""},
+	{"extend", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		j.toAck = true
+		return "done", j.delivery.Extend(ctx, 2*time.Hour)
+	}, ""},
+	{"extend", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		j.toAck = true
+		_, err := c.ExtendBatch(ctx, []*client.Delivery{j.delivery}, 0)
+		return "done", err
+	}, ""},
+	{"bury", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Bury(ctx, "why") }), ""},
+	{"requeue", (*cutJob).isDead, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return c.Requeue(ctx, cutID) }), ""},
+	{"remove", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		removed, err := c.Remove(ctx, cutID)
+		return fmt.Sprint(removed), err
+	}, "removed"},
+	{"reschedule", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.Reschedule(ctx, cutID, time.Millisecond)
+	}), ""},
+	{"drop a dead letter", (*cutJob).isDead, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		dropped, err := c.DropDead(ctx, "t", cutID)
+		return fmt.Sprint(dropped), err
+	}, "removed"},
+	{"drop a dead letter", (*cutJob).isDead, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		dropped, err := c.DropAllDead(ctx, "t")
+		return fmt.Sprint(dropped), err
+	}, "removed"},
+	{"pause", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.Pause(ctx, "t", client.PauseOptions{})
+	}), ""},
+	{"resume", (*cutJob).isHeld, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		was, err := c.Resume(ctx, "t")
+		return fmt.Sprint(was), err
+	}, ""},
+	{"back off", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return c.BackOff(ctx, "t", time.Hour) }), ""},
+	{"set limit", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1})
+	}), ""},
+	{"set limit", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.SetLimit(ctx, "t", client.Limit{Rate: 1000})
+	}), ""},
+	{"end limit", (*cutJob).isLimited, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.SetLimit(ctx, "t", client.Limit{})
+	}), ""},
+	{"reserve the one that may be", (*cutJob).isLimited, reserveToAck, ""},
+	{"ack of the one that may be", (*cutJob).isTheOne, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Ack(ctx) }), "acked"},
+}
+
+// does is a call without a result.
+func does(call func(context.Context, *cutJob, *client.Client) error) func(context.Context, *cutJob, *client.Client) (string, error) {
+	return func(ctx context.Context, j *cutJob, c *client.Client) (string, error) { return "done", call(ctx, j, c) }
+}
+
+// reserveToAck reserves the job, which its consumer acknowledges at the end.
+func reserveToAck(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+	list, err := c.ReserveBatch(ctx, "t", 1, time.Hour)
+	if err == nil {
+		j.delivered++
+		j.delivery, j.toAck = list[0], true
+	}
+	return "the job", err
+}
+
+func nothing(*cutJob) {}
+
+func (j *cutJob) isReady() { j.push(cutID, "t") }
+
+// isReserved reserves the job for the first time.
+func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
+
+// follow pushes a follower.
+func (j *cutJob) follow(ctx context.Context, c *client.Client) error {
+	return errOf(c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.Follow))
+}
+
+func (j *cutJob) isFollowed() {
+	j.TB.Helper()
+	j.isReserved()
+	check(j.TB, j.follow(j.TB.Context(), j.Client))
+}
+
+func (j *cutJob) isReservedLast() {
+	j.TB.Helper()
+	_, err := j.Push(j.TB.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.MaxAttempts(1))
+	check(j.TB, err)
+	j.reserve(j.Client)
+}
+
+func (j *cutJob) isDead() {
+	j.TB.Helper()
+	j.isReserved()
+	check(j.TB, j.delivery.Bury(j.TB.Context(), "why"))
+	j.delivery, j.delivered = nil, 0
+}
+
+func (j *cutJob) reserve(c *client.Client) {
+	j.TB.Helper()
+	list, err := c.ReserveBatch(j.TB.Context(), "t", 1, time.Hour)
+	check(j.TB, err)
+	j.delivered++
+	j.delivery = list[0]
+}
+
+// id returns the ID of the job, which may have been created by a group.
+func (j *cutJob) id() string {
+	j.TB.Helper()
+	for id := range j.State().Buckets {
+		return id
+	}
+	return cutID
+}
+
+// fallDue makes the job due if it is a group that still waits.
+func (j *cutJob) fallDue() {
+	j.TB.Helper()
+	if id := j.id(); id != cutID {
+		check(j.TB, j.Reschedule(j.TB.Context(), id, time.Millisecond))
+	}
+}
+
+func (j *cutJob) where() string {
+	j.TB.Helper()
+	job, err := j.Get(j.TB.Context(), j.id())
+	if errors.Is(err, client.ErrNotFound) {
+		return "none"
+	}
+	check(j.TB, err)
+	return string(job.State)
+}
+
+// isHeld makes the job ready in a paused topic.
+func (j *cutJob) isHeld() {
+	j.TB.Helper()
+	check(j.TB, j.Pause(j.TB.Context(), "t", client.PauseOptions{}))
+	j.isReady()
+}
+
+// isLimited makes the job ready in a topic that is limited to one at a time.
+func (j *cutJob) isLimited() {
+	j.TB.Helper()
+	check(j.TB, j.SetLimit(j.TB.Context(), "t", client.Limit{Concurrency: 1}))
+	j.isReady()
+}
+
+// isTheOne reserves the job, which is the only one that the limit allows.
+func (j *cutJob) isTheOne() { j.isLimited(); j.reserve(j.Client) }
+
+// limited describes a topic with a limit, as in the table.
+func (j *cutJob) limited() string {
+	j.TB.Helper()
+	l, err := j.Limit(j.TB.Context(), "t")
+	check(j.TB, err)
+	if l != (client.Limit{}) {
+		return ", limited"
+	}
+	return ""
+}
+
+func (j *cutJob) held() bool {
+	j.TB.Helper()
+	paused, err := j.Paused(j.TB.Context())
+	check(j.TB, err)
+	return len(paused) > 0
+}
+
+// endLease ends the job's lease if it is reserved, as if its consumer had died.
+func (j *cutJob) endLease() {
+	j.TB.Helper()
+	if j.where() == "reserved" {
+		j.Do("ZADD", "delayer:job_pool", "XX", "1700000000.000123", cutID)
+		j.Do("ZADD", "delayer:slots:t", "XX", "1700000000.000123", cutID)
+	}
+}
+
+// drain delivers and acknowledges the jobs in Redis, and reports what happened to the job; gone is the result if there
+// is no job.
+func (j *cutJob) drain(gone string) string {
+	j.TB.Helper()
+	ctx := j.TB.Context()
+	if j.toAck && j.delivery.Ack(ctx) == nil {
+		gone = "acked"
+	}
+	if j.held() {
+		j.Expect(state{Paused: queues{"t": {cutID}}, Buckets: buckets{cutID: "t body"}})
+		return fmt.Sprintf("held, %d", j.delivered)
+	}
+	j.endLease()
+	j.fallDue()
+	stop := j.move(j.Addr)
+	defer stop()
+	until(j.TB, "nothing is left", func() bool {
+		list, err := j.ReserveBatch(ctx, "t", 10, time.Hour)
+		if err != nil && !errors.Is(err, client.ErrEmpty) {
+			j.TB.Fatal(err)
+		}
+		for _, d := range list {
+			j.delivered += bodies(d.Body)
+			check(j.TB, d.Ack(ctx))
+			gone = "acked"
+		}
+		where := j.where()
+		if where == "dead" {
+			gone = where
+		}
+		return where == "none" || where == "dead"
+	})
+	letters := j.State().Letters
+	left := state{}
+	if gone == "dead" {
+		left = state{Letters: letters, Dead: queues{"t": {cutID}}}
+	}
+	left.Once, left.Limits = j.State().Once, j.State().Limits
+	j.Expect(left)
+	if gone == "never was" {
+		return gone
+	}
+	return fmt.Sprintf("%s, %d%s", gone, j.delivered, j.limited())
+}
+
+// move runs a server that reaches Redis at addr, until stop is called.
+func (j *cutJob) move(addr string) (stop func()) {
+	o := client.PoolOptions{Addr: addr}
+	if addr != j.Addr {
+		o = j.reach(o)
+	}
+	pool := connect(o)
+	end := redistest.Background(j.TB, server.New(pool, j.serverOptions(5*time.Millisecond)).Run)
+	return func() {
+		j.TB.Helper()
+		end()
+		pool.Close()
+	}
+}

@@ -1,0 +1,211 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// job returns a new job with this ID and these options, and how to push it.
+func (r *modelRun) job(id string, terms modelJob) (client.Delayed, modelJob, float64) {
+	d := client.Delayed{Message: client.Message{ID: id, Topic: r.topic(), Body: fmt.Sprint(r.tick())}}
+	due := r.model.now
+	if r.IntN(3) == 0 {
+		due = float64(int(r.model.now) + 4000 + 7*r.IntN(1000))
+		d.At = time.Unix(int64(due), 0)
+	}
+	terms.topic, terms.body = d.Topic, d.Body
+	return d, terms, due
+}
+
+var modelPolicies = []modelPolicy{
+	{name: "replace", option: client.Replace}, {name: "replace, unsaid"}, {name: "refuse", option: client.Refuse, refuse: true},
+	{name: "keep earlier", option: client.KeepEarlier, earlier: true}, {name: "keep later", option: client.KeepLater, later: true},
+	{name: "once", option: client.Once(time.Hour), once: true}, {name: "debounce", option: client.Debounce(100 * 24 * time.Hour), debounced: true},
+	{name: "follow", option: client.Follow, follows: true}, {name: "follow", option: client.Follow, follows: true},
+}
+
+// pushOptions returns some options, their policy, and their effect on a job.
+func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, terms modelJob) {
+	policy = pick(r.Rand, modelPolicies)
+	if policy.option != nil {
+		opts = append(opts, policy.option)
+	}
+	if r.IntN(2) == 0 {
+		terms.maxAttempts = 1 + r.IntN(3)
+		opts = append(opts, client.MaxAttempts(terms.maxAttempts))
+	}
+	if r.IntN(3) == 0 {
+		opts = append(opts, client.TTR(time.Hour))
+	}
+	terms.lifetime = client.DefaultReadyMaxLifetime
+	if r.IntN(3) == 0 {
+		terms.lifetime = time.Duration(1+r.IntN(100*60)) * time.Minute
+		opts = append(opts, client.ReadyMaxLifetime(terms.lifetime))
+	}
+	return opts, policy, terms
+}
+
+func pushStep(r *modelRun) {
+	opts, policy, terms := r.pushOptions()
+	d, job, due := r.job(r.id(), terms)
+	pushed, err := r.PushOne(r.TB.Context(), d, opts...)
+	should, want := r.model.push(d.ID, job, due, policy)
+	r.note(fmt.Sprintf("push %v at %.0f, %v, %d attempts, for %v", d.Message, due, policy, terms.maxAttempts, terms.lifetime), err, want)
+	r.same("  did", pushed.Outcome, should)
+}
+
+func pushBatchStep(r *modelRun) {
+	ids := slices.Clone(modelIDs)
+	r.Shuffle(len(ids), func(i, k int) { ids[i], ids[k] = ids[k], ids[i] })
+	opts, policy, terms := r.pushOptions()
+	var batch []client.Delayed
+	ids = ids[:1+r.IntN(3)]
+	want, jobs, dues := make([]client.Result, len(ids)), make([]modelJob, len(ids)), make([]float64, len(ids))
+	for i, id := range ids {
+		var d client.Delayed
+		d, jobs[i], dues[i] = r.job(id, terms)
+		batch = append(batch, d)
+	}
+	for i := range ids {
+		did, err := r.model.push(ids[i], jobs[i], dues[i], policy)
+		want[i] = client.Result{ID: ids[i], Err: err, Outcome: did}
+	}
+	results, _ := r.PushBatch(r.TB.Context(), batch, opts...)
+	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
+}
+
+// pushBatchOrOne pushes the jobs, with PushOne if there is one.
+func (r *modelRun) pushBatchOrOne(batch []client.Delayed) []client.Result {
+	if len(batch) > 1 {
+		results, _ := r.PushBatch(r.TB.Context(), batch)
+		return results
+	}
+	result, _ := r.PushOne(r.TB.Context(), batch[0])
+	if errors.Is(result.Err, client.ErrExists) {
+		result.Err = client.ErrExists
+	}
+	return []client.Result{result}
+}
+
+// groupStep pushes to groups, in a batch or singly.
+func groupStep(r *modelRun) {
+	batch := make([]client.Delayed, 1+r.IntN(4))
+	var tags []string
+	var jobs []modelJob
+	most, quiet := r.IntN(4), r.far()
+	for i := range batch {
+		d, job, _ := r.job("", modelJob{lifetime: client.DefaultReadyMaxLifetime})
+		key := pick(r.Rand, []string{"k", "l"})
+		if r.IntN(4) == 0 { // it is a large group
+			job.body = `"` + d.Body + strings.Repeat("x", 16<<10) + `"`
+			d.Body = job.body
+		}
+		d.At = time.Time{}
+		d.Options = append(d.Options, client.Group(key, client.GroupOptions{Max: most, Quiet: quiet, Longest: 100 * 24 * time.Hour}))
+		if r.IntN(2) == 0 {
+			d.ID = []string{"x", "y", "z", "{x}"}[i]
+			d.Options = append(d.Options, client.Once(time.Hour))
+		}
+		if r.IntN(2) == 0 {
+			job.maxAttempts = 1 + r.IntN(3)
+			d.Options = append(d.Options, client.MaxAttempts(job.maxAttempts))
+		}
+		tag := store.GroupTag(d.Topic, key)
+		batch[i], jobs, tags = d, append(jobs, job), append(tags, tag)
+	}
+	results := r.pushBatchOrOne(batch)
+	var want []client.Result
+	for i, d := range batch {
+		if i == len(results) {
+			break // the push has failed, which is reported below
+		}
+		id := results[i].ID
+		did, err := r.model.group(tags[i], d.ID, id, jobs[i], most)
+		switch did {
+		case client.Created:
+			if slices.Contains(r.groups, id) {
+				r.TB.Errorf("a group has the ID of another one, %s", id)
+			}
+			r.groups = append(r.groups, id)
+		case client.Added:
+			id = r.model.groups[tags[i]]
+			if most > 0 && id == "" {
+				id = results[i].ID // the group is full now
+			}
+		}
+		want = append(want, client.Result{ID: id, Err: err, Outcome: did})
+	}
+	r.same(fmt.Sprintf("push to groups %q: %v, %d at most", tags, batch, most), results, want)
+	for _, tag := range tags {
+		if entry, waits := r.model.pool[r.model.groups[tag]]; waits && entry == r.model.unlearnt() {
+			r.learn(r.model.groups[tag], quiet)
+		}
+	}
+}
+
+func requeueStep(r *modelRun) {
+	id := r.id()
+	r.note("requeue "+id, r.Requeue(r.TB.Context(), id), r.model.requeue(id))
+}
+
+func dropDeadStep(r *modelRun) {
+	if r.IntN(4) > 0 {
+		return
+	}
+	id, topic := r.id(), r.topic()
+	want := 0
+	if letter, dead := r.model.letters[id]; dead && letter.topic == topic {
+		want = 1
+		r.model.dropDead(id)
+	}
+	dropped, err := r.DropDead(r.TB.Context(), topic, id)
+	r.note("drop "+id+" of "+topic, err, nil)
+	r.same("  dropped", dropped, want)
+}
+
+func removeStep(r *modelRun) {
+	id := r.id()
+	removed, err := r.Remove(r.TB.Context(), id)
+	r.note("remove "+id, err, nil)
+	r.same("  removed", removed, r.model.remove(id))
+}
+
+func rescheduleStep(r *modelRun) {
+	id, later, delay := r.id(), r.later(), r.far()
+	if !later {
+		delay = 0
+	}
+	err := r.Reschedule(r.TB.Context(), id, delay)
+	r.note(fmt.Sprint("reschedule ", id, " ", delay), err, r.model.reschedule(id, later))
+	if err == nil && later {
+		r.learn(id, delay)
+	}
+}
+
+func getStep(r *modelRun) {
+	id := r.id()
+	job, err := r.Get(r.TB.Context(), id)
+	want, exists := r.model.jobs[id]
+	state := client.Ready
+	if entry, waits := r.model.pool[id]; waits && entry.lease > 0 {
+		state = client.Reserved
+	} else if waits {
+		state = client.Waiting
+	}
+	if !exists {
+		if want, exists = r.model.letters[id]; !exists {
+			r.note("get "+id, err, client.ErrNotFound)
+			return
+		}
+		state = client.Dead
+	}
+	r.note("get "+id, err, nil)
+	r.same("  got", []any{job.State, job.Topic, job.Body, job.Attempts, job.MaxAttempts, job.Followed},
+		[]any{state, want.topic, want.body, want.attempts, want.maxAttempts, want.follower != nil})
+}

@@ -1,0 +1,122 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// waits waits until this many callers of the Client wait for the topic, and the Client is registered for its jobs.
+func (f *fixture) waits(c *client.Client, topic string, callers int) {
+	f.TB.Helper()
+	until(f.TB, fmt.Sprint(callers, " callers wait for ", topic), func() bool {
+		_, waiting := client.Callers(c, topic)
+		return waiting == callers && client.Registered(c, topic)
+	})
+}
+
+// bears waits until a caller waits for the topic although Redis refuses all writes, or ours.
+func (f *fixture) bears(c *client.Client, topic string) {
+	f.TB.Helper()
+	until(f.TB, "a caller bears it", func() bool { _, waiting := client.Callers(c, topic); return waiting == 1 })
+}
+
+// taker is a way to take a job.
+type taker func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error)
+
+// waiters has all ways to wait for a job.
+var waiters = map[string]taker{
+	"BPop": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
+		return c.BPop(ctx, timeout, topics[0], topics[1:]...)
+	},
+	"Reserve": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
+		return messageOf(c.Reserve(ctx, timeout, time.Hour, topics[0], topics[1:]...))
+	},
+	"Fetch": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
+		list, err := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics(topics...), Max: 1, Timeout: timeout, Lease: time.Hour})
+		return messageOf(slices.Concat(list, []*client.Delivery{nil})[0], err)
+	},
+}
+
+func messageOf(d *client.Delivery, err error) (client.Message, error) {
+	if err != nil {
+		return client.Message{}, err
+	}
+	return d.Message, nil
+}
+
+// eachWaiter runs the test for each way to wait.
+func eachWaiter(t *testing.T, test func(t *testing.T, take taker)) {
+	for name, take := range waiters {
+		t.Run(name, func(t *testing.T) { test(t, take) })
+	}
+}
+
+// inBackground takes a job in the background.
+func inBackground(ctx context.Context, take taker, c *client.Client, timeout time.Duration, topics ...string) <-chan result {
+	return background(func() (client.Message, error) { return take(ctx, c, timeout, topics...) })
+}
+
+// bpop runs a BPop in the background.
+func bpop(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) <-chan result {
+	return inBackground(ctx, waiters["BPop"], c, timeout, topics...)
+}
+
+// reserve runs a Reserve in the background, without a timeout.
+func reserve(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
+	return later(func() result {
+		d, err := c.Reserve(ctx, 0, lease, topics[0], topics[1:]...)
+		m, err := messageOf(d, err)
+		return result{m: m, d: d, err: err}
+	})
+}
+
+// waiting makes the call and returns once the call waits for the topics and the Client is registered for their jobs.
+func (f *fixture) waiting(c *client.Client, call func() <-chan result, topics ...string) <-chan result {
+	f.TB.Helper()
+	_, before := client.Callers(c, topics[0])
+	results := call()
+	for _, topic := range topics {
+		f.waits(c, topic, before+1)
+	}
+	return results
+}
+
+// waiter starts a BPop without a timeout and returns once the BPop waits for the topics.
+func (f *fixture) waiter(ctx context.Context, c *client.Client, topics ...string) <-chan result {
+	f.TB.Helper()
+	return f.waiting(c, func() <-chan result { return bpop(ctx, c, 0, topics...) }, topics...)
+}
+
+// reserver does the same with a Reserve.
+func (f *fixture) reserver(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
+	f.TB.Helper()
+	return f.waiting(c, func() <-chan result { return reserve(ctx, c, lease, topics...) }, topics...)
+}
+
+// reserveBy reserves the topic's next job, which must have this ID.
+func (f *fixture) reserveBy(c *client.Client, topic, id string, lease time.Duration) *client.Delivery {
+	f.TB.Helper()
+	return expectJob(f.TB, reserve(f.TB.Context(), c, lease, topic), id)
+}
+
+// reserve reserves the topic's next job, for a minute.
+func (f *fixture) reserve(topic string) *client.Delivery {
+	f.TB.Helper()
+	d, err := f.Reserve(f.TB.Context(), hangBound, time.Minute, topic)
+	check(f.TB, err)
+	return d
+}
+
+// fetchTopics returns these topics, without further options.
+func fetchTopics(names ...string) []client.FetchTopic {
+	topics := make([]client.FetchTopic, len(names))
+	for i, name := range names {
+		topics[i].Topic = name
+	}
+	return topics
+}
