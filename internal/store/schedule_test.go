@@ -213,6 +213,21 @@ func TestRepairSchedules(t *testing.T) {
 	}, alone)
 }
 
+// A schedule whose bucket has another type does not keep another one from being repaired.
+func TestRepairBesideABrokenSchedule(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		b.put(t, aSchedule("bad"), b.time(-second))
+		b.put(t, aSchedule("moved"), b.time(-second))
+		b.do(t, "SET", "delayer:job_bucket:"+ScheduleID("bad"), "text")
+		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("moved"))
+		b.RepairSchedules(t.Context(), "", true) // its error is about the broken one
+		if got := b.scheduled(t, "moved"); !got.Due.Equal(b.time(-second)) {
+			t.Errorf("the other one is due at %v", got.Due)
+		}
+	}, alone)
+}
+
 // A moved schedule is in a queue. If that queue is empty, nothing is repaired unless all is set.
 func TestRepairMovedSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {

@@ -19,7 +19,6 @@ type Proxy struct {
 	join   func(client, redis net.Conn) // forwards data until one side ends
 	rate   atomic.Int64                 // bytes per second in each direction, 0: no limit
 	most   atomic.Int64                 // bytes of replies per connection, 0: no limit
-	sent   atomic.Int64
 }
 
 // StartProxy starts a proxy in front of target. It ends with the test.
@@ -58,9 +57,6 @@ func (p *Proxy) Lead(target string) { p.target.Store(target) }
 // Limit bounds the bytes per second of each connection, in each direction.
 func (p *Proxy) Limit(bytesPerSecond int) { p.rate.Store(int64(bytesPerSecond)) }
 
-// Sent returns how many bytes clients have sent to Redis.
-func (p *Proxy) Sent() int64 { return p.sent.Load() }
-
 // FallSilent lets each new connection carry the given number of bytes of replies, and then nothing.
 func (p *Proxy) FallSilent(bytes int) { p.most.Store(int64(bytes)) }
 
@@ -80,15 +76,7 @@ func (p *Proxy) carryBoth(from, to net.Conn) {
 	if most := p.most.Load(); most > 0 {
 		answers = &limited{from, int(most)}
 	}
-	either(func() { p.carry(io.MultiWriter(to, counter{&p.sent}), from) }, func() { p.carry(answers, to) })
-}
-
-// counter counts bytes.
-type counter struct{ *atomic.Int64 }
-
-func (c counter) Write(b []byte) (int, error) {
-	c.Add(int64(len(b)))
-	return len(b), nil
+	either(func() { p.carry(to, from) }, func() { p.carry(answers, to) })
 }
 
 // limited drops the bytes beyond its limit.
