@@ -35,6 +35,7 @@ func TestWrongURL(t *testing.T) {
 		{"topics --url ftp://host", 2, "--url: want the address of a daemon's HTTP server, such as http://host:9277"},
 		{"topics --url localhost:9277", 2, "--url: want the address"},
 		{"topics --url http://127.0.0.1:1", 3, "no answer from http://127.0.0.1:1: "},
+		{"topics --url http://u:secret@127.0.0.1:1", 3, "no answer from http://u:xxxxx@127.0.0.1:1: "},
 		{"topics --url " + foreign.URL, 6, foreign.URL + " does not answer as Delayer's /v1 does: Not Found"},
 		{"topics --url " + at + " --redis redis://127.0.0.1:1", 2, "--url says where the daemon is: leave out --redis and -c"},
 		{"bpop t --url " + at, 2, "bpop does not work over HTTP: leave out --url"},

@@ -81,6 +81,7 @@ func (f *flagSet) count(b *fields, name, member string) {
 type v1 struct {
 	*http.Client
 	url   string  // of the daemon; empty: this process
+	name  string  // the url without a password, for errors
 	token string  // empty: none
 	wrong []error // in this process: what the answer does not say, for clients of an API must not see Redis's words
 	// broken are the partitions that the last answer leaves out; nil: none.
@@ -139,8 +140,11 @@ func (o options) remote() (*v1, error) {
 			return nil, exit.With(exit.Usage, fmt.Errorf("--token-file: %w", cmp.Or(err, errors.New("it is empty"))))
 		}
 	}
-	return &v1{Client: &http.Client{}, url: strings.TrimRight(at.String(), "/"), token: token}, nil
+	return &v1{Client: &http.Client{Timeout: longestAnswer}, url: strings.TrimRight(at.String(), "/"), name: strings.TrimRight(at.Redacted(), "/"), token: token}, nil
 }
+
+// longestAnswer is how long a daemon may take: a request on many jobs takes up to five minutes.
+const longestAnswer = 6 * time.Minute
 
 // The variables for --url and its token.
 const urlVariable, tokenVariable = "DELAYER_URL", "DELAYER_TOKEN"
@@ -181,7 +185,7 @@ func (c *call) ask(ctx context.Context, r request) (view.Object, error) {
 	var o view.Object
 	if len(text) > 0 {
 		if o, err = view.Read(text); err != nil {
-			return nil, exit.With(exit.Failed, fmt.Errorf("%s does not answer as Delayer's /v1 does: %s", c.v1.url, http.StatusText(answer.StatusCode)))
+			return nil, exit.With(exit.Failed, fmt.Errorf("%s does not answer as Delayer's /v1 does: %s", c.v1.name, http.StatusText(answer.StatusCode)))
 		}
 	}
 	if answer.StatusCode >= http.StatusBadRequest {
@@ -223,7 +227,7 @@ func (c *call) noAnswer(ctx context.Context, err error) error {
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return exit.With(exit.Redis, fmt.Errorf("no answer from %s: %w", c.v1.url, err))
+	return exit.With(exit.Redis, fmt.Errorf("no answer from %s: %w", c.v1.name, err))
 }
 
 // notes says which parts of the last answer are missing, and why.

@@ -66,7 +66,7 @@ func (c *call) refused(o view.Object, sent *fields) error {
 	case "exists":
 		p.text = before + ": " + detail
 	case "unauthorized":
-		p.text = fmt.Sprintf("%s wants a token: set DELAYER_TOKEN, or use --token-file", c.v1.url)
+		p.text = fmt.Sprintf("%s wants a token: set DELAYER_TOKEN, or use --token-file", c.v1.name)
 		return exit.With(exit.Usage, p)
 	default:
 		if len(c.v1.wrong) > 0 {
