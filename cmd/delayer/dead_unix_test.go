@@ -54,6 +54,7 @@ func TestDeadCommands(t *testing.T) {
 	if r.code != 6 || r.stdout != "" || r.stderr != "ERROR: dead requeue \"t\": some remain dead letters because jobs with their IDs exist\nERROR: others are requeued: 1\n" {
 		t.Errorf("%+v", r)
 	}
+	s.expect(6, "", "ERROR: dead requeue \"t\": some remain dead letters because jobs with their IDs exist\n", "dead", "requeue", "t")
 	s.expect(0, "removed 1\n", "", "remove", "1")
 	s.expect(0, `{"count":1,"complete":true}`+"\n", "", "dead", "requeue", "--json", "t", "1")
 	s.expect(0, "dropped 1\n", "", "dead", "drop", "u", "3")
