@@ -41,18 +41,25 @@ func TestNohup(t *testing.T) {
 	}
 }
 
+// stoppingWhileRedisHangs starts a daemon whose Redis hangs in the middle of a pass, and tells it to stop.
+func stoppingWhileRedisHangs(t *testing.T) (site, *process) {
+	t.Helper()
+	redisServer := redistest.Start(t)
+	relay := newRelay(t, redisServer.Addr)
+	s := newSite(t, relay.addr, "read_timeout = 3600000")
+	p := s.started(t)
+	relay.hang(redisServer, p)
+	p.signal(syscall.SIGTERM)
+	return s, p
+}
+
 // A Redis that hangs in the middle of a pass delays the stop, but by less than the promised 5 s.
 // The long timeout shows that the stop does not wait for it. The server has 4 s for its last batch, and 0.3 s later the daemon
 // ends without it, with another exit code: on a busy machine that may come first, so the test has a few tries.
 func TestStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	for tries := 1; ; tries++ {
-		redisServer := redistest.Start(t)
-		relay := newRelay(t, redisServer.Addr)
-		s := newSite(t, relay.addr, "read_timeout = 3600000")
-		p := s.started(t)
-		relay.hang(redisServer, p)
-		p.signal(syscall.SIGTERM)
+		s, p := stoppingWhileRedisHangs(t)
 		switch code := p.wait(); {
 		case code == exit.Failed && strings.Contains(p.stderr.String(), "it has not stopped within") && tries < 5:
 			continue
@@ -66,12 +73,7 @@ func TestStopWhileRedisHangs(t *testing.T) {
 // The second signal ends a slow stop at once. TestStop shows that a signal right after the first is a duplicate.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	redisServer := redistest.Start(t)
-	relay := newRelay(t, redisServer.Addr)
-	s := newSite(t, relay.addr, "read_timeout = 3600000")
-	p := s.started(t)
-	relay.hang(redisServer, p)
-	p.signal(syscall.SIGTERM)
+	s, p := stoppingWhileRedisHangs(t)
 	p.signalUntilEnd(syscall.SIGINT)
 	code := p.wait()
 	if code != exit.Failed || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {

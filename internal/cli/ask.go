@@ -206,18 +206,9 @@ func (c *call) fill(path string) (string, error) {
 		if c.arguments[i] == "" {
 			return "", exit.With(exit.Usage, fmt.Errorf("%s: %s is empty", c.command.name, name))
 		}
-		path = strings.ReplaceAll(path, place, escape(c.arguments[i]))
+		path = strings.ReplaceAll(path, place, api.Escape(c.arguments[i]))
 	}
 	return path, nil
-}
-
-// escape escapes a value for a path, including dots, which could be taken for path steps.
-func escape(value string) string {
-	escaped := url.PathEscape(value)
-	if strings.Trim(escaped, ".") == "" {
-		escaped = strings.ReplaceAll(escaped, ".", "%2E")
-	}
-	return escaped
 }
 
 func (c *call) noAnswer(ctx context.Context, err error) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net/http"
 	"time"
@@ -93,7 +92,7 @@ func beginDead(what, path string, deletes bool) func(*flagSet) action {
 				return s.one(ctx, c, what, r)
 			}
 			selection := l.selection()
-			for name, value := range maps.All(selection) {
+			for name, value := range selection {
 				r.body.put(name, "--"+name, value)
 			}
 			if len(selection) == 0 {

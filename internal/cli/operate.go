@@ -15,6 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
+	"github.com/mix-basic/delayer/internal/web/api"
 )
 
 // operation returns the action of a command without flags: a request, and what the command prints after it.
@@ -218,7 +219,7 @@ func beginLimit(f *flagSet) action {
 // obstacle describes why the topic's ready jobs are not delivered: a pause, a limit, or both. It is empty without
 // such a reason, or if it can't be read.
 func (c *call) obstacle(ctx context.Context, topic string) string {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/" + escape(topic)})
+	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/" + api.Escape(topic)})
 	if err != nil {
 		return ""
 	}
@@ -328,7 +329,7 @@ func beginChange(method, what string) func(*flagSet) action {
 			if c.arguments[0] == "" {
 				return reply{}, exit.With(exit.Usage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
 			}
-			r.path, r.query = "/v1/topics/"+escape(c.arguments[0])+"/jobs", queryOf("match", m.match, "state", m.state)
+			r.path, r.query = "/v1/topics/"+api.Escape(c.arguments[0])+"/jobs", queryOf("match", m.match, "state", m.state)
 			return m.many(ctx, c, many{what: what, request: r, deletes: true, limit: m.selection.most})
 		}
 	}

@@ -107,7 +107,7 @@ func (c *call) push() (any, error) {
 	}
 	made := responseOf(append(idOf(pushed.ID), view.Of("outcome", pushed.Outcome)...))
 	made.status = status
-	made.header = map[string]string{"Location": "/v1/jobs/" + escape(pushed.ID)}
+	made.header = map[string]string{"Location": "/v1/jobs/" + Escape(pushed.ID)}
 	return made, nil
 }
 
@@ -127,8 +127,8 @@ func idOf(id string) (o object) {
 // isStored reports whether a push stored its job, perhaps with too few replicas.
 func isStored(err error) bool { return err == nil || errors.As(err, new(*client.ReplicasError)) }
 
-// escape escapes a value for a path, including dots, which could be taken for path steps.
-func escape(value string) string {
+// Escape escapes a value for a path, including dots, which could be taken for path steps.
+func Escape(value string) string {
 	escaped := url.PathEscape(value)
 	if strings.Trim(escaped, ".") == "" {
 		escaped = strings.ReplaceAll(escaped, ".", "%2E")

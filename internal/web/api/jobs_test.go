@@ -73,7 +73,7 @@ func TestAnyBytes(t *testing.T) {
 		"a", ".", "..", "...", "/", "//", "a/b", "a//b", "../x", "a/../b", "/v1/jobs", "batch", "ack", "%2F", "%", "a b", "a+b", "?", "a?b=c", "#", ";", "&=",
 		"ä", "\u2028", "\xff", "a\x00b", "\n", "\r\n", "\x7f", "<script>", `"\`, "\ufffd", "{id}", strings.Repeat("\xff", 1<<10),
 	} {
-		path := "/v1/jobs/" + escape(value)
+		path := "/v1/jobs/" + Escape(value)
 		name, text := "", string(view.Encode(value))
 		if !utf8.ValidString(value) {
 			name, text = "_base64", string(view.Encode([]byte(value)))
@@ -86,7 +86,7 @@ func TestAnyBytes(t *testing.T) {
 		}
 		f.do("GET", path, "").expect(200, `{`+fields+`,"state":"ready","ttl":"*","attempts":0}`)
 		f.do("PATCH", path, `{"delay":0}`).expect(204, "")
-		f.do("GET", "/v1/topics/"+escape(value), "").expect(200, fmt.Sprintf(`{"topic%s":%s,"ready":1,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`, name, text))
+		f.do("GET", "/v1/topics/"+Escape(value), "").expect(200, fmt.Sprintf(`{"topic%s":%s,"ready":1,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`, name, text))
 		f.do("POST", "/v1/reserve", fmt.Sprintf(`{"topics%s":[%s]}`, name, text)).expect(200, `{"deliveries":[{`+fields+`,"token":"*","attempt":1,"lease":30,"deadline":"*","late_by":"*"}]}`)
 		f.do("DELETE", path, "").expect(204, "")
 		if _, err := f.Get(t.Context(), value); err == nil {
@@ -101,10 +101,10 @@ func TestLongest(t *testing.T) {
 	id, topic := strings.Repeat("\xff", maxID), strings.Repeat("\xfe", maxTopic)
 	_, err := f.Push(t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0)
 	check(t, err)
-	f.do("PATCH", "/v1/jobs/"+escape(id), `{"delay":0}`).expect(204, "")
-	f.do("GET", "/v1/topics/"+escape(topic)+"/jobs?state=ready", "").expect(200, `{"jobs":["*"]}`)
-	f.do("GET", "/v1/jobs/"+escape(id+"x"), "").problem(invalid, "", "id", "1 to 4096 bytes")
-	f.do("GET", "/v1/topics/"+escape(topic+"x"), "").problem(invalid, "", "topic", "1 to 1024 bytes")
+	f.do("PATCH", "/v1/jobs/"+Escape(id), `{"delay":0}`).expect(204, "")
+	f.do("GET", "/v1/topics/"+Escape(topic)+"/jobs?state=ready", "").expect(200, `{"jobs":["*"]}`)
+	f.do("GET", "/v1/jobs/"+Escape(id+"x"), "").problem(invalid, "", "id", "1 to 4096 bytes")
+	f.do("GET", "/v1/topics/"+Escape(topic+"x"), "").problem(invalid, "", "topic", "1 to 1024 bytes")
 	f.do("POST", "/v1/jobs", `{"id":"`+strings.Repeat("i", maxID+1)+`","topic":"t","body":"b"}`).problem(invalid, "/id", "", "4097 bytes")
 	f.do("POST", "/v1/jobs", `{"topic":"`+strings.Repeat("i", maxTopic+1)+`","body":"b"}`).problem(invalid, "/topic", "", "1025 bytes")
 }
