@@ -21,7 +21,7 @@ type Client struct {
 	fleet        *fleet.Fleet
 	calls        calls
 	turn         atomic.Uint64 // which of them a batch begins with
-	dispatcher   *wait.Dispatcher
+	takers       *fleet.Takers
 	own          Redis // closed with the Client; nil if the caller's
 	logger       *slog.Logger
 	hooks        allHooks
@@ -113,9 +113,9 @@ func New(r Redis, opts ...Option) *Client {
 	}
 	o := &batch.Owner{Running: &c.running, Closed: ErrClosed}
 	c.fleet, c.calls = set.layout.Open(r, prefix), newCalls(o)
-	c.dispatcher = wait.New(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.fleet.Stores...)
+	c.takers = c.fleet.Takers(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }})
 	for _, s := range c.fleet.Stores {
-		s.OnReplaced(c.dispatcher.Renew)
+		s.OnReplaced(c.takers.Renew)
 		s.EndWith(c.abandoned, ErrClosed)
 	}
 	return c
@@ -158,7 +158,6 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	c.close()
 	c.mu.Unlock()
-	c.dispatcher.Close()
 
 	done := make(chan error, 1)
 	go func() {

@@ -67,25 +67,32 @@ func (c *Client) Settlements() (underWay, gathered int) {
 }
 
 // Polls reports whether the Client polls because it has no permission to subscribe.
-func (c *Client) Polls() bool { return c.dispatcher.ForTests().State("").Refused }
+func (c *Client) Polls() bool { return c.takers.Partition(0).State("").Refused }
 
 // Checks returns how often the Client has checked its queues.
-func (c *Client) Checks() int { return c.dispatcher.ForTests().State("").Checks }
+func (c *Client) Checks() int { return c.takers.Partition(0).State("").Checks }
 
 // SubscribeAgain makes the Client try to subscribe again soon.
-func (c *Client) SubscribeAgain() { c.dispatcher.ForTests().SubscribeAgain() }
+func (c *Client) SubscribeAgain() { c.takers.Partition(0).SubscribeAgain() }
 
 // Callers returns how many callers want a job of the topic, and how many of them wait because there is no job.
 func Callers(c *Client, topic string) (all, waiting int) {
-	s := c.dispatcher.ForTests().State(topic)
+	s := c.takers.Partition(0).State(topic)
 	return s.Callers, s.Waiting
 }
 
 // Registered reports whether Redis wakes the Client for the topic's jobs.
-func Registered(c *Client, topic string) bool { return c.dispatcher.ForTests().State(topic).Registered }
+func Registered(c *Client, topic string) bool {
+	for i := range c.fleet.Stores {
+		if !c.takers.Partition(i).State(topic).Registered {
+			return false
+		}
+	}
+	return true
+}
 
 // Calm makes the Client behave as if its checks had found nothing for a long time.
-func (c *Client) Calm() { c.dispatcher.ForTests().Calm() }
+func (c *Client) Calm() { c.takers.Partition(0).Calm() }
 
 // IsElement reports whether a body may be added to a group.
 var IsElement = isElement

@@ -28,7 +28,7 @@ const MaxLease = store.MaxLease
 func (c *Client) Reserve(ctx context.Context, timeout, lease time.Duration, topic string, more ...string) (*Delivery, error) {
 	topics := append([]string{topic}, more...)
 	k, wrong := reservation(lease, 0)
-	got, err := c.take(ctx, "reserve", wait.Request{Kind: k, Topics: topics, N: 1, Waits: true, Timeout: timeout}, cmp.Or(checkTimeout(timeout), wrong))
+	got, err := c.take(ctx, "reserve", wait.Request{Kind: k, Topics: topics, N: 1, Waits: true}, timeout, cmp.Or(checkTimeout(timeout), wrong))
 	if err != nil {
 		return nil, failed("reserve", strings.Join(topics, ", "), err)
 	}
@@ -98,7 +98,7 @@ type FetchTopic struct {
 // remembered.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	r, wrong := o.request()
-	got, err := c.take(ctx, "fetch", r, wrong)
+	got, err := c.take(ctx, "fetch", r, o.Timeout, wrong)
 	return c.deliveries(got, o), failed("fetch", "", err)
 }
 
@@ -126,7 +126,7 @@ func (o FetchOptions) request() (wait.Request, error) {
 	}
 	n := len(o.Topics)
 	r := wait.Request{
-		Kind: k, N: o.Max, Waits: !o.NoWait, Timeout: o.Timeout,
+		Kind: k, N: o.Max, Waits: !o.NoWait,
 		Topics: make([]string, 0, n), Limits: make([]int, 0, n), Kinds: make([]wait.Kind, 0, n),
 	}
 	seen := make(map[string]bool, n)
@@ -154,7 +154,7 @@ func (o FetchOptions) request() (wait.Request, error) {
 // ctx ends Pop at once unless a poll is in flight: then Pop waits for the reply, within the connection's timeouts, and returns the
 // job in it. If the connection breaks at that moment, the job may be lost, and the error is ErrLost.
 func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
-	got, err := c.take(ctx, "pop", wait.Request{Topics: []string{topic}, N: 1}, nil)
+	got, err := c.take(ctx, "pop", wait.Request{Topics: []string{topic}, N: 1}, 0, nil)
 	if err != nil {
 		return Message{}, failed("pop", topic, err)
 	}
@@ -176,7 +176,7 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // another job returns that job; only Counters shows the loss.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)
-	got, err := c.take(ctx, "bpop", wait.Request{Topics: topics, N: 1, Waits: true, Timeout: timeout}, checkTimeout(timeout))
+	got, err := c.take(ctx, "bpop", wait.Request{Topics: topics, N: 1, Waits: true}, timeout, checkTimeout(timeout))
 	if err != nil {
 		return Message{}, failed("bpop", strings.Join(topics, ", "), err)
 	}
@@ -184,7 +184,7 @@ func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, 
 }
 
 // take takes jobs as the request says, unless an argument is wrong.
-func (c *Client) take(ctx context.Context, operation string, r wait.Request, wrong error) (got wait.Jobs, err error) {
+func (c *Client) take(ctx context.Context, operation string, r wait.Request, timeout time.Duration, wrong error) (got wait.Jobs, err error) {
 	if c != nil && c.hooks.deliver != nil {
 		var done func(wait.Jobs, error)
 		ctx, done = c.delivering(ctx, operation, r.Topics...)
@@ -200,10 +200,10 @@ func (c *Client) take(ctx context.Context, operation string, r wait.Request, wro
 		return wait.Jobs{}, wrong
 	}
 	defer c.running.Done()
-	if r.Timeout > 0 && r.Timeout < time.Millisecond {
-		c.note("timeout", r.Timeout, "topics", r.Topics)
+	if timeout > 0 && timeout < time.Millisecond {
+		c.note("timeout", timeout, "topics", r.Topics)
 	}
-	return c.dispatcher.Take(ctx, r)
+	return c.takers.Take(ctx, r, timeout)
 }
 
 func checkTopic(topic string) error {
@@ -274,7 +274,7 @@ func (c *Client) takeMore(ctx context.Context, partition *store.Store, k wait.Ki
 			return err
 		}
 		wanted := min(n-len(got.Jobs), store.MaxPop)
-		next, more, err := c.dispatcher.Pull(partition, p, k, topic, wanted)
+		next, more, err := c.takers.Pull(partition, p, k, topic, wanted)
 		got.Add(next)
 		if err != nil || len(next.Jobs) < wanted && !more {
 			return err

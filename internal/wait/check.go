@@ -1,9 +1,9 @@
 package wait
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -12,13 +12,35 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// checks decides when queues are checked. It belongs to the goroutine of listen.
+const (
+	// checkEvery is how often topics with callers are checked: a message may be lost, and a
+	// server of the original sends none.
+	checkEvery = time.Second
+	// slowCheck replaces checkEvery after checks have found nothing for calmAfter, if a server of ours runs.
+	slowCheck = 10 * time.Second
+	calmAfter = 30 * time.Second
+	// checkAtOnce is how many topics of several partitions are checked together each checkEvery. If there are more, they take turns,
+	// so that each is checked within slowCheck.
+	checkAtOnce = 1000
+	// pollEvery replaces checkEvery if we cannot be woken. More topics than pollAtOnce take turns,
+	// so that each is checked within checkEvery.
+	pollEvery  = 50 * time.Millisecond
+	pollAtOnce = 250
+	// subscribeAgain is the wait before a refused subscription is tried again.
+	subscribeAgain = time.Minute
+	// servedEvery is how often a Listener asks whether a server still runs, unservedEvery how often while none does.
+	// servedWithin bounds the question; without an answer it is asked again only after servedEvery.
+	servedEvery   = time.Minute
+	unservedEvery = 2 * time.Second
+	servedWithin  = time.Second
+)
+
+// checks decides when topics are checked. It belongs to the goroutine of listen.
 type checks struct {
-	listener *listener
+	listener *Listener
 	next     time.Time
-	round    []*waitQueue // queues still to be checked, if not all are checked together
-	turn     int          // how many of them are checked together
-	pages    bool         // there are too many to check all together
+	round    []*topic // topics still to be checked, if not all are checked together
+	turn     int      // how many of them are checked together
 	began    time.Time
 	asked    time.Time // the last attempt to subscribe
 	served   bool      // a server of ours runs, which wakes us
@@ -27,77 +49,48 @@ type checks struct {
 }
 
 // newChecks starts at a random time within checkEvery, because many Clients may have subscribed at once.
-func newChecks(e *listener) *checks {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func newChecks(e *Listener) *checks {
+	e.shared.mu.Lock()
+	defer e.shared.mu.Unlock()
 	now := time.Now()
 	e.lastHit, e.renew = now, false
 	return &checks{listener: e, began: now, asked: now, next: now.Add(rand.N(checkEvery))}
 }
 
-// due returns the queues to check now.
-func (k *checks) due() []*waitQueue {
+// due returns the topics to check now. With partitions there are no original servers, so whatever makes a job ready wakes us. Checks then only
+// find jobs of Clients that died after they were woken, and registered topics may take turns.
+func (k *checks) due() []*topic {
 	e := k.listener
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.regroup()
-	e.node.forget(lingerFor)
-	k.pages = e.tooMany()
+	e.shared.mu.Lock()
+	defer e.shared.mu.Unlock()
+	e.forget(lingerFor)
+	isRegistered := func(t *topic) bool { return t.registered }
 	switch {
 	case e.state == refused:
-		return k.page(pollAtOnce, int(checkEvery/pollEvery))
-	case k.pages:
-		return k.unregisteredAnd(k.page(checkAtOnce, int(slowCheck/checkEvery)))
+		return k.page((*topic).isUnknown, pollAtOnce, int(checkEvery/pollEvery))
+	case e.state == subscribed && len(e.partitions) > 1:
+		page := k.page(isRegistered, checkAtOnce, int(slowCheck/checkEvery))
+		return append(page, e.waitedFor(func(t *topic) bool { return !t.registered })...)
 	}
-	return e.node.waited()
+	return k.page(func(*topic) bool { return true }, math.MaxInt, 1)
 }
 
-// tooMany reports whether there are too many queues to check all together. With partitions there are no original servers, so whatever makes a job
-// ready wakes us. Checks then only find jobs of Clients that died after they were woken, and may take longer.
-func (e *listener) tooMany() bool {
-	n := e.node
-	if e.state != subscribed || len(n.dispatcher.partitions) == 1 {
-		return false
-	}
-	queues := 0
-	for _, s := range n.partitions {
-		queues += len(s.queues)
-	}
-	return queues > checkAtOnce
-}
-
-// page returns the next queues, at least least of them, so that all are checked within that many turns.
-func (k *checks) page(least, turns int) []*waitQueue {
+// page returns the next of the selected topics, at least least of them, so that all are checked within that many turns.
+func (k *checks) page(selected func(*topic) bool, least, turns int) []*topic {
 	if len(k.round) == 0 {
-		k.round = k.listener.node.waited()
+		k.round = k.listener.waitedFor(selected)
 		k.turn = max(least, 1+len(k.round)/turns)
 	}
 	n := min(k.turn, len(k.round))
-	queues := k.round[:n]
+	topics := k.round[:n:n]
 	k.round = k.round[n:]
-	return queues
-}
-
-// unregisteredAnd returns the page, and all queues for which we are not registered.
-func (k *checks) unregisteredAnd(page []*waitQueue) (queues []*waitQueue) {
-	for _, q := range page {
-		if q.state == registered {
-			queues = append(queues, q)
-		}
-	}
-	for _, q := range k.listener.node.waited() {
-		if q.state != registered {
-			queues = append(queues, q)
-		}
-	}
-	slices.SortStableFunc(queues, func(a, b *waitQueue) int { return cmp.Compare(a.partition.index, b.partition.index) })
-	return queues
+	return topics
 }
 
 func (k *checks) subscribes() bool {
 	e := k.listener
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.shared.mu.Lock()
+	defer e.shared.mu.Unlock()
 	again := e.state == refused && (e.again || time.Since(k.asked) >= subscribeAgain)
 	if again {
 		k.asked, e.again = time.Now(), false
@@ -107,18 +100,18 @@ func (k *checks) subscribes() bool {
 
 func (k *checks) plan() {
 	e := k.listener
-	calm, every := e.isCalm(), unservedEvery
+	isCalm, every := e.isCalm(), unservedEvery
 	if k.served {
 		every = servedEvery
 	}
-	if time.Since(k.checked) > every && (calm || time.Since(k.began) > unservedEvery) {
+	if time.Since(k.checked) > every && (isCalm || time.Since(k.began) > unservedEvery) {
 		k.askForServer()
 	}
 	every = checkEvery
 	switch {
 	case e.is(refused):
 		every = pollEvery
-	case calm && k.served && !k.pages:
+	case isCalm && k.served && len(k.round) == 0:
 		every = slowCheck
 	}
 	if now := time.Now(); !k.next.After(now) || k.next.Sub(now) > every {
@@ -126,12 +119,12 @@ func (k *checks) plan() {
 	}
 }
 
-// askForServer asks whether a server runs. The first partition may be on another node than ours, which must not wait for it.
+// askForServer asks whether a server runs.
 func (k *checks) askForServer() {
 	e := k.listener
-	ctx, cancel := context.WithTimeout(e.closing, servedWithin)
+	ctx, cancel := context.WithTimeout(e.shared.closing, servedWithin)
 	defer cancel()
-	k.served, k.checked = e.Dispatcher.partitions[0].store.Served(ctx), time.Now()
+	k.served, k.checked = e.shared.keeper.Served(ctx), time.Now()
 	switch {
 	case ctx.Err() != nil:
 		k.checked = k.checked.Add(servedEvery)
@@ -142,162 +135,130 @@ func (k *checks) askForServer() {
 
 // expectMoved warns if jobs have been due for a while and no server runs to make them ready. Most likely the server uses another Redis or prefix.
 func (k *checks) expectMoved(ctx context.Context) {
-	e := k.listener
 	if time.Since(k.warned) < servedEvery {
 		return
 	}
-	var here []*store.Store
-	for _, p := range e.node.partitions {
-		here = append(here, p.store)
-	}
-	if late := store.Overdue(ctx, here); late >= unservedEvery {
+	stores := k.listener.stores()
+	if late := store.Overdue(ctx, stores); late >= unservedEvery {
 		k.warned = time.Now()
-		e.hooks.Logger.Warn(fmt.Sprintf("delayer: no server runs for this Redis and prefix, and jobs have been due for %s: start delayer, or check both addresses and prefixes",
-			duration.Format(late.Round(time.Second))), "pool", here[0].Keys().JobPool())
+		k.listener.shared.hooks.Logger.Warn(fmt.Sprintf("delayer: no server runs for this Redis and prefix, and jobs have been due for %s: start delayer, or check both addresses and prefixes",
+			duration.Format(late.Round(time.Second))), "pool", stores[0].Keys().JobPool())
 	}
 }
 
-func (e *listener) is(state listenerState) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (e *Listener) is(state listenerState) bool {
+	e.shared.mu.Lock()
+	defer e.shared.mu.Unlock()
 	return e.state == state
 }
 
-func (e *listener) isCalm() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if time.Since(e.lastHit) < calmAfter {
-		return false
-	}
-	for _, s := range e.node.partitions {
-		for _, q := range s.queues {
-			if (q.state == unknown || q.state == ready) && q.needsCheck() {
-				return false
-			}
-		}
-	}
-	return true
+// isUnknown reports whether we do not know whether there are jobs, and would not learn of them.
+func (t *topic) isUnknown() bool { return !t.registered && t.throttle == nil }
+
+func (e *Listener) isCalm() bool {
+	e.shared.mu.Lock()
+	defer e.shared.mu.Unlock()
+	return time.Since(e.lastHit) >= calmAfter && len(e.waitedFor(func(t *topic) bool { return t.isUnknown() && !t.isBusy() })) == 0
 }
 
-// check checks the queues and registers us for the empty ones.
-func (e *listener) check(queues []*waitQueue) error {
-	if len(queues) == 0 {
+// check checks the topics and registers us for the empty ones.
+func (e *Listener) check(topics []*topic) error {
+	if len(topics) == 0 {
 		return nil
 	}
-	checks := e.question(queues)
+	checks := e.question(topics)
 	asked := make([]store.Poll, len(checks))
 	for i := range checks {
 		asked[i] = checks[i].Poll
 	}
-	found, err := store.PollAll(e.closing, asked...)
+	found, err := store.PollAll(e.shared.closing, asked...)
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.shared.mu.Lock()
+	defer e.shared.mu.Unlock()
 	e.learn(checks, found)
 	return nil
 }
 
-// check is one check of queues in a partition.
+// check is one check of topics of a partition.
 type check struct {
 	store.Poll
-	queues []*waitQueue
-	wakes  []int // of each queue, when the check was sent
-	epoch  int   // of the listener, when this was sent
+	topics []*topic
+	news   []int // of each topic when the check was sent
+	epoch  int   // of the listener when this was sent
 }
 
-func (e *listener) newCheck(queues []*waitQueue) *check {
-	n := len(queues)
-	k := &check{queues: queues, epoch: e.epoch, wakes: make([]int, n),
-		Poll: store.Poll{Store: queues[0].partition.store, Topics: make([]string, n), Since: make([]time.Duration, n)}}
-	if e.state == subscribed {
-		k.Waiter = e.id
-	}
-	for i, q := range queues {
-		k.Topics[i], k.Since[i], k.wakes[i] = q.topic, -1, q.wakes
-	}
-	return k
-}
-
-func (e *listener) question(queues []*waitQueue) (checks []*check) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	probe := queues[rand.IntN(len(queues))]
-	for len(queues) > 0 {
-		n := 1
-		for n < len(queues) && queues[n].partition == queues[0].partition {
-			n++
-		}
-		k := e.newCheck(queues[:n])
-		for i, q := range k.queues {
-			if q.first != nil && (q.state != registered || q == probe || time.Since(q.registeredAt) > registerAgain) {
-				k.Since[i] = time.Since(q.first.caller.joined)
+// question makes the checks of the topics. They register us where we are not, and at one topic where we should be: if we are not, others
+// may be missing, too.
+func (e *Listener) question(topics []*topic) (checks []*check) {
+	e.shared.mu.Lock()
+	defer e.shared.mu.Unlock()
+	sample := topics[rand.IntN(len(topics))]
+	of := map[*Partition]*check{}
+	for _, t := range topics {
+		k := of[t.partition]
+		if k == nil {
+			k = &check{epoch: e.epoch, Poll: store.Poll{Store: t.partition.store}}
+			if e.state == subscribed {
+				k.Waiter = e.id
 			}
+			of[t.partition], checks = k, append(checks, k)
 		}
-		checks, queues = append(checks, k), queues[n:]
+		since := time.Duration(-1)
+		if len(t.waiters) > 0 && (!t.registered || t == sample || time.Since(t.registeredAt) > registerAgain) {
+			since = time.Since(t.waiters[0].joined)
+		}
+		k.topics, k.news, k.Topics, k.Since = append(k.topics, t), append(k.news, t.news), append(k.Topics, t.name), append(k.Since, since)
 	}
 	return checks
 }
 
-// learn takes in what checks have found. If one of our registrations is missing, others may be missing too.
-func (e *listener) learn(checks []*check, found []store.Polled) {
+// learn takes in what checks have found. News that came after a check was sent is newer. If one of our registrations is missing, others may be
+// missing too.
+func (e *Listener) learn(checks []*check, found []store.Polled) {
 	e.checks++
-	e.node.setAway(false)
-	full := map[*caller]bool{}
+	for _, p := range e.partitions {
+		p.setAway(false)
+	}
+	full := map[*Caller]bool{}
 	for i, k := range checks {
-		for j, q := range k.queues {
-			jobs := found[i].Lengths[j]
-			if q.wakes == k.wakes[j] && q.throttle == nil {
-				e.stock.set(q, jobs)
+		for j, t := range k.topics {
+			if jobs := found[i].Lengths[j]; jobs > 0 {
+				for _, w := range t.waiters {
+					full[w.Caller] = true
+				}
+				t.found(jobs, false)
 			}
-			if jobs == 0 {
-				continue
-			}
-			for p := q.first; p != nil; p = p.next {
-				full[p.caller] = true
-			}
-			q.on(foundJobs, jobs)
-			q.goOn()
 		}
 	}
 	for i, k := range checks {
-		for j, q := range k.queues {
+		for j, t := range k.topics {
 			if found[i].Lengths[j] > 0 {
 				continue
 			}
-			q.recover(full)
-			if added, ok := k.registers(j, found[i]); ok {
-				if added && q.state == registered {
-					e.lose()
+			t.recover(full)
+			if k.Waiter != "" && k.Since[j] >= 0 && found[i].Registered && k.epoch == e.epoch && t.news == k.news[j] {
+				if found[i].Added[j] && t.registered {
+					e.loseAll()
+					e.recheck = true
+					e.signal()
 				}
-				q.on(empty, 0)
+				t.empty()
 			}
 		}
 	}
-	e.node.batches.Wake()
+	for _, p := range e.partitions {
+		p.batches.Wake()
+	}
 }
 
-// registers reports whether the check has registered us for the queue, and whether we were not registered earlier. News that
-// came after the check was sent wins.
-func (k *check) registers(queue int, found store.Polled) (added, ok bool) {
-	q := k.queues[queue]
-	return found.Added[queue], k.Waiter != "" && k.Since[queue] >= 0 && found.Registered && k.epoch == q.partition.listener.epoch && q.wakes == k.wakes[queue]
-}
-
-// lose registers us everywhere again: one of our registrations was gone, so others may be.
-func (e *listener) lose() {
-	e.node.unheard()
-	e.recheck = true
-	e.signal()
-}
-
-// recover tells the callers of an empty queue that Redis answers, except callers that have another queue with jobs, because
-// why these jobs do not arrive is unknown yet, and except while another node is away.
-func (q *waitQueue) recover(full map[*caller]bool) {
-	for p := q.first; p != nil; p = p.next {
-		if c := p.caller; c.waits() && c.lastErr != nil && !full[c] && !q.partition.dispatcher.isAnyAway() {
-			c.recovered()
+// recover tells the waiters of an empty topic that Redis answers, except those that have another topic with jobs, because why these jobs do not
+// arrive is unknown yet, and except while a partition is away.
+func (t *topic) recover(full map[*Caller]bool) {
+	for _, w := range t.waiters {
+		if w.lastErr != nil && !w.isClaimed && !full[w.Caller] && !slices.ContainsFunc(w.all, func(p *Partition) bool { return p.isAway }) {
+			w.recovered()
 		}
 	}
 }

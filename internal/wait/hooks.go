@@ -2,53 +2,46 @@ package wait
 
 import "time"
 
-// TestHooks are for the tests of this package and of the client only.
-type TestHooks struct{ d *Dispatcher }
-
-// ForTests returns the hooks.
-func (d *Dispatcher) ForTests() TestHooks { return TestHooks{d} }
-
-// State is what a Dispatcher knows about a topic.
+// State is what a partition knows about a topic, for tests.
 type State struct {
 	Callers    int
 	Waiting    int // callers without a poll in flight that know that there is no job
 	Registered bool
-	Checks     int  // that its listener has made
-	Refused    bool // the listener polls because this Redis user may not subscribe
+	Checks     int  // that its Listener has made
+	Refused    bool // the Listener polls because this Redis user may not subscribe
 }
 
-// State returns what is known about the topic.
-func (h TestHooks) State(topic string) (s State) {
-	h.d.mu.Lock()
-	defer h.d.mu.Unlock()
-	first := h.d.partitions[0]
-	s.Checks, s.Refused = first.listener.checks, first.listener.state == refused
-	s.Registered = true
-	for _, partition := range h.d.partitions {
-		q := partition.queues[topic]
-		if s.Registered = s.Registered && q != nil && q.state == registered; q == nil {
-			continue
-		}
-		for p := q.first; partition == first && p != nil; p = p.next {
-			s.Callers++
-			if p.caller.waits() {
-				s.Waiting++
-			}
+// State returns what is known about the topic, for tests.
+func (p *Partition) State(topic string) (s State) {
+	p.shared.mu.Lock()
+	defer p.shared.mu.Unlock()
+	s.Checks, s.Refused = p.listener.checks, p.listener.state == refused
+	t := p.topics[topic]
+	if t == nil {
+		return s
+	}
+	s.Registered = t.registered
+	for _, q := range t.queues {
+		s.Callers += len(q.callers)
+	}
+	for _, w := range t.waiters {
+		if s.Callers++; !w.isClaimed {
+			s.Waiting++
 		}
 	}
 	return s
 }
 
-// SubscribeAgain retries a refused subscription at the next check.
-func (h TestHooks) SubscribeAgain() {
-	h.d.mu.Lock()
-	defer h.d.mu.Unlock()
-	h.d.partitions[0].listener.again = true
+// SubscribeAgain retries a refused subscription at the next check, for tests.
+func (p *Partition) SubscribeAgain() {
+	p.shared.mu.Lock()
+	defer p.shared.mu.Unlock()
+	p.listener.again = true
 }
 
-// Calm pretends that checks have long found nothing.
-func (h TestHooks) Calm() {
-	h.d.mu.Lock()
-	defer h.d.mu.Unlock()
-	h.d.partitions[0].listener.lastHit = time.Now().Add(-calmAfter)
+// Calm pretends that checks have long found nothing, for tests.
+func (p *Partition) Calm() {
+	p.shared.mu.Lock()
+	defer p.shared.mu.Unlock()
+	p.listener.lastHit = time.Now().Add(-calmAfter)
 }

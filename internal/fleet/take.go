@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/wait"
+)
+
+// Takers takes jobs of all partitions for a Client.
+type Takers struct {
+	shared     *wait.Shared
+	partitions []*wait.Partition
+	listeners  []*wait.Listener // one for all partitions; in a cluster one for each
+	turn       atomic.Uint64    // the partition to poll first
+}
+
+// Takers returns the Client's Takers: see wait.NewShared.
+func (f *Fleet) Takers(closing context.Context, owner *batch.Owner, hooks wait.Hooks) *Takers {
+	t := &Takers{shared: wait.NewShared(closing, owner, f.Stores[0], hooks)}
+	for _, s := range f.Stores {
+		t.partitions = append(t.partitions, t.shared.NewPartition(s))
+	}
+	if f.Stores[0].InCluster() {
+		for _, p := range t.partitions {
+			t.listeners = append(t.listeners, t.shared.NewListener(p))
+		}
+	} else {
+		t.listeners = []*wait.Listener{t.shared.NewListener(t.partitions...)}
+	}
+	t.turn.Store(rand.Uint64N(uint64(len(f.Stores)))) // so that not all Clients begin with the same one
+	return t
+}
+
+// Renew makes the listeners reconnect: see wait.Listener.
+func (t *Takers) Renew() {
+	for _, e := range t.listeners {
+		e.Renew()
+	}
+}
+
+// Pull is wait.Shared.Pull.
+func (t *Takers) Pull(of *store.Store, p *store.Pipeline, k wait.Kind, topic string, n int) (got wait.Jobs, more bool, err error) {
+	return t.shared.Pull(of, p, k, topic, n)
+}
+
+// Take gets up to as many jobs as wanted, of one partition. Without any it waits for one until the timeout ends (0: as long as ctx allows), or
+// returns store.ErrEmpty at once if the caller does not wait. The timeout bounds the wait for a job, not how long Redis takes to say whether there is one.
+func (t *Takers) Take(ctx context.Context, r wait.Request, timeout time.Duration) (wait.Jobs, error) {
+	c := t.shared.NewCaller(r)
+	var got wait.Jobs
+	var err error
+	if len(t.partitions) == 1 {
+		got, err = c.Poll(ctx, t.partitions[0])
+	} else {
+		got, err = t.poll(ctx, c)
+	}
+	if err == nil || !r.Waits || err != store.ErrEmpty && (ctx.Err() != nil || !store.Temporary(err)) {
+		return got, err
+	}
+	return c.Wait(ctx, timeout, err, t.partitions)
+}
+
+// poll polls several partitions. A caller that waits polls the first one that may have jobs, and then waits for the checks of the others. One that
+// does not wait polls the first one and then all that have jobs.
+func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err error) {
+	all := t.inTurn()
+	if c.Waits {
+		all = slices.DeleteFunc(all, c.Knows)
+		all = all[:min(len(all), 1)]
+	}
+	failed := store.ErrEmpty
+	for k := 0; k < len(all); k++ {
+		if got, err = c.Poll(ctx, all[k]); err == nil || ctx.Err() != nil {
+			return got, err
+		}
+		if err != store.ErrEmpty {
+			failed = err
+		}
+		if k == 0 {
+			all = append(all[:1], t.withJobs(ctx, all[1:], c.Topics)...)
+		}
+	}
+	return wait.Jobs{}, failed
+}
+
+// inTurn returns all partitions. Each call begins with another one, and those that did not answer a moment ago come last.
+func (t *Takers) inTurn() (order []*wait.Partition) {
+	first := int(t.turn.Add(1) % uint64(len(t.partitions)))
+	var shunned []*wait.Partition
+	for k := range t.partitions {
+		if p := t.partitions[(first+k)%len(t.partitions)]; p.IsShunned() {
+			shunned = append(shunned, p)
+		} else {
+			order = append(order, p)
+		}
+	}
+	return append(order, shunned...)
+}
+
+// withJobs returns those of the partitions that have jobs of a topic, or can't say so. Partitions of one Redis are checked together.
+func (t *Takers) withJobs(ctx context.Context, of []*wait.Partition, topics []string) (have []*wait.Partition) {
+	together := len(of)
+	if len(t.listeners) > 1 {
+		together = 1
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	found := make([][]*wait.Partition, len(of))
+	var checks sync.WaitGroup
+	for first := 0; first < len(of); first += together {
+		checks.Go(func() {
+			some := of[first : first+together]
+			polls := make([]store.Poll, len(some))
+			for i, p := range some {
+				polls[i] = store.Poll{Store: p.Store(), Topics: topics}
+			}
+			polled, err := store.PollAll(ctx, polls...)
+			for i, p := range some {
+				if err != nil || slices.Max(polled[i].Lengths) > 0 {
+					found[first] = append(found[first], p)
+				}
+			}
+		})
+	}
+	checks.Wait()
+	return slices.Concat(found...)
+}
+
+// Partition is what the partition of that number knows, for tests.
+func (t *Takers) Partition(i int) *wait.Partition { return t.partitions[i] }

@@ -1,0 +1,355 @@
+package wait
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	// MaxBatches is how many batches that take jobs may be in flight to a partition.
+	MaxBatches = 4
+	// maxTogether is how many polls one batch has. A large job delays those behind it.
+	maxTogether = 16
+	// maxTopics is how many topics one poll has.
+	maxTopics = 250
+	// shunFor is how long others are polled before a partition that did not answer, since a poll of it may take seconds.
+	shunFor = 5 * time.Second
+)
+
+// Partition takes the jobs of one partition.
+type Partition struct {
+	shared   *Shared
+	store    *store.Store
+	batches  *batch.Sender
+	listener *Listener
+	topics   map[string]*topic
+	turns    []*queue // to be polled, in the order of their turns
+	unused   []string // topics of wake-ups that no caller here can use: the next Client is woken
+	isAway   bool     // it did not answer the last poll or check
+	shunned  time.Time
+}
+
+// NewPartition returns the Partition of the store's jobs. It needs a Listener.
+func (s *Shared) NewPartition(of *store.Store) *Partition {
+	p := &Partition{shared: s, store: of, topics: map[string]*topic{}}
+	p.batches = batch.NewSender(s.owner, of.Pipeline, &s.mu, p, MaxBatches)
+	return p
+}
+
+// IsShunned reports whether the partition did not answer a moment ago, so that others should be polled first.
+func (p *Partition) IsShunned() bool {
+	p.shared.mu.Lock()
+	defer p.shared.mu.Unlock()
+	return time.Now().Before(p.shunned)
+}
+
+func (p *Partition) setAway(away bool) {
+	if p.isAway = away; away {
+		p.shunned = time.Now().Add(shunFor)
+	} else {
+		p.shunned = time.Time{}
+	}
+}
+
+// queue is the callers that poll for the same topics in the same way. They share polls, one at a time.
+type queue struct {
+	partition *Partition
+	kind      Kind
+	topics    []*topic  // more than one if it is a single caller's own
+	indices   []int     // of the topics among those of that caller
+	callers   []*Caller // in the order in which they came
+	inTurns   bool
+	isOut     bool // a poll is in flight
+}
+
+func (q *queue) isBusy() bool { return q.inTurns || q.isOut }
+
+// isDue reports whether anybody needs a poll: a caller of the queue, or one that waits for the topic, which has a hint.
+func (q *queue) isDue() bool {
+	t := q.topics[0]
+	return len(q.callers) > 0 || len(q.indices) == 0 && t.jobs > 0 && t.firstFree(&q.kind) >= 0
+}
+
+func (q *queue) queueUp() {
+	if !q.inTurns {
+		q.inTurns = true
+		q.partition.turns = append(q.partition.turns, q)
+	}
+}
+
+// Waiting implements batch.Queue. A queue whose callers have left loses its turn.
+func (p *Partition) Waiting() bool {
+	for len(p.turns) > 0 && !p.turns[0].isDue() {
+		for _, t := range p.nextTurn().topics {
+			t.goOn()
+		}
+	}
+	return len(p.turns) > 0 || len(p.unused) > 0
+}
+
+func (p *Partition) nextTurn() *queue {
+	q := p.turns[0]
+	p.turns[0], p.turns = nil, p.turns[1:]
+	q.inTurns = false
+	return q
+}
+
+// Next implements batch.Queue. The polls of a batch want about as many jobs as a single pop may take, because Redis may run a whole
+// batch without a break.
+func (p *Partition) Next() (callers int, do func(*store.Pipeline, error)) {
+	b := &polls{partition: p, unused: p.unused}
+	p.unused = nil
+	for jobs := 0; p.Waiting() && len(p.turns) > 0 && len(b.list) < maxTogether && jobs < store.MaxPop; {
+		one := p.nextTurn().newPoll()
+		b.list, jobs, callers = append(b.list, one), jobs+one.N, callers+len(one.claims)
+	}
+	return callers + len(b.unused), b.make
+}
+
+// poll pops or reserves up to N jobs for the callers it claims.
+type poll struct {
+	Kind
+	store.Wanted
+	queue  *queue
+	news   []int // of each topic when this was sent
+	claims []claim
+	epoch  int // of the listener when this was sent
+	sentAt time.Time
+	sent   *store.Call[store.Popped]
+}
+
+// claim is a caller that stays until the reply, and the most jobs it gets.
+type claim struct {
+	*Caller
+	n int
+}
+
+// newPoll claims callers that wait for the topic, as many as there are hints for, and the queue's callers, which do not overtake them.
+func (q *queue) newPoll() *poll {
+	q.isOut = true
+	p := q.partition
+	one := &poll{Kind: q.kind, queue: q, epoch: p.listener.epoch}
+	for _, t := range q.topics {
+		one.Topics, one.news = append(one.Topics, t.name), append(one.news, t.news)
+	}
+	if t := q.topics[0]; len(q.indices) == 0 {
+		hints := t.jobs
+		if len(q.callers) > 0 { // they must not overtake callers that wait
+			hints = store.MaxPop / 2
+		}
+		t.claim(one, hints)
+		n := 0
+		for ; n < len(q.callers) && (n == 0 || one.N < store.MaxPop); n++ {
+			one.claim(q.callers[n], q.callers[n].limit(0))
+		}
+		q.callers = q.callers[n:]
+	} else {
+		c := q.callers[0]
+		q.callers = nil
+		one.claim(c, c.N)
+		for _, i := range q.indices {
+			one.Limits = append(one.Limits, min(c.limit(i), store.MaxPop))
+		}
+	}
+	one.N = min(one.N, store.MaxPop)
+	if p.listener.state == subscribed {
+		one.register()
+	}
+	return one
+}
+
+func (one *poll) claim(c *Caller, n int) {
+	c.in, c.isClaimed = nil, true
+	one.claims, one.N = append(one.claims, claim{c, n}), one.N+n
+}
+
+// register makes the poll register us as a waiter of the topics that it finds empty or, if other callers wait for them, leaves empty.
+func (one *poll) register() {
+	waits, waiting := false, 0
+	for _, c := range one.claims {
+		waits = waits || c.Waits
+		if c.topics != nil {
+			waiting++
+		}
+	}
+	others := slices.ContainsFunc(one.queue.callers, func(c *Caller) bool { return c.Waits }) ||
+		slices.ContainsFunc(one.queue.topics, func(t *topic) bool { return len(t.waiters) > waiting })
+	if waits || others {
+		one.Registration = store.Registration{Waiter: one.queue.partition.listener.id, Since: time.Since(one.claims[0].joined), Always: others}
+	}
+}
+
+func (one *poll) send(p *store.Pipeline, s *store.Store) {
+	if one.Reserves {
+		one.sentAt = time.Now()
+		one.sent = s.Reserve(one.Wanted, one.Reservation).Send(p)
+	} else {
+		one.sent = s.Pop(one.Wanted).Send(p)
+	}
+}
+
+// receive waits for the reply regardless of any context, because it may bring jobs. It reports jobs that may be lost with a reply.
+func (one *poll) receive(h *Hooks) (store.Popped, error) {
+	popped, err := one.sent.Wait(context.Background())
+	if len(popped.Stale) > 0 || len(popped.Deferred) > 0 {
+		h.Popped(popped)
+	}
+	if err != nil && !one.Reserves && store.KindOf(err) == store.NoAnswer {
+		h.Lost(min(one.N, store.MaxPop))
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return popped, err
+}
+
+// Pull takes up to n jobs of one topic for a caller that holds the pipeline, ahead of waiting callers. more reports that there may be more
+// jobs although fewer than n came.
+func (s *Shared) Pull(of *store.Store, p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
+	one := &poll{Kind: k, Wanted: store.Wanted{Topics: []string{topic}, N: n}}
+	one.send(p, of)
+	popped, err := one.receive(&s.hooks)
+	return Jobs{popped.Jobs, popped.Leases, one.sentAt}, popped.More, err
+}
+
+// polls is a batch of polls.
+type polls struct {
+	partition *Partition
+	list      []*poll
+	unused    []string
+}
+
+// make makes the polls, and passes on wake-ups that we have no use for. err says why there is no connection.
+func (b *polls) make(p *store.Pipeline, err error) {
+	s := b.partition
+	var passing *store.Call[struct{}]
+	if err == nil {
+		p.OnRefusal = store.NoWait
+		for _, one := range b.list {
+			one.send(p, s.store)
+		}
+		if len(b.unused) > 0 {
+			passing = s.store.Wake(b.unused).Send(p)
+		}
+	}
+	for _, one := range b.list {
+		var popped store.Popped
+		failed := err
+		if err == nil {
+			popped, failed = one.receive(&s.shared.hooks)
+		}
+		s.shared.mu.Lock()
+		one.done(popped, failed)
+		s.shared.mu.Unlock()
+	}
+	if passing != nil {
+		passing.Wait(context.Background()) // errors do not matter: a check finds the jobs
+	}
+}
+
+// done takes in the reply, and gives the callers their jobs. The queue keeps its turn if several were served: they may come back together.
+func (one *poll) done(popped store.Popped, err error) {
+	q := one.queue
+	q.isOut = false
+	isEmpty := one.learn(popped, err)
+	if p := q.partition; p.isAway || err != nil {
+		p.setAway(err != nil && store.Temporary(err))
+	}
+	jobs := Jobs{popped.Jobs, popped.Leases, one.sentAt}
+	var again []*Caller
+	for _, c := range one.claims {
+		c.isClaimed = false
+		own := jobs
+		if len(one.claims) > 1 {
+			own = jobs.cut(c.n)
+		}
+		if len(own.Jobs) > 0 {
+			c.end(own, nil)
+		} else if c.without(isEmpty, err) {
+			c.in, again = q, append(again, c.Caller)
+		}
+	}
+	if q.callers = slices.Insert(q.callers, 0, again...); len(q.callers) > 0 || len(one.claims) > 1 {
+		q.queueUp()
+	}
+	for _, t := range q.topics {
+		t.goOn()
+	}
+}
+
+// learn takes in what the reply says about the topics, and reports whether all are empty.
+func (one *poll) learn(popped store.Popped, err error) (allEmpty bool) {
+	e := one.queue.partition.listener
+	isRegistered := popped.Registered && one.epoch == e.epoch
+	room, rest, allEmpty := one.N, popped.Jobs, true
+	for i, t := range one.queue.topics {
+		wanted, got, left := room, 0, 0
+		if one.Limits != nil {
+			wanted = min(room, one.Limits[i])
+		}
+		if wanted == 0 { // there was no room for its jobs, so nothing was learned
+			allEmpty = false
+			continue
+		}
+		for got < len(rest) && rest[got].Topic == t.name {
+			got++
+		}
+		room, rest = room-got, rest[got:]
+		if got > 0 {
+			left = popped.Remaining[i]
+			if t.byCheck {
+				e.lastHit = time.Now()
+			}
+		}
+		allEmpty = allEmpty && err == nil && got < wanted && !popped.More
+		isThrottled := popped.Throttled != nil && popped.Throttled[i] != 0
+		switch {
+		case t.news != one.news[i]:
+		case err != nil:
+			t.jobs, t.byCheck = 0, false
+		case isThrottled:
+			t.hint(left)
+			t.throttleFor(popped.Throttled[i], isRegistered)
+		case popped.More:
+			t.hint(max(left, 1))
+		case isRegistered && left == 0 && (one.Always || got < wanted):
+			t.empty()
+		default:
+			t.hint(left)
+		}
+	}
+	return allEmpty
+}
+
+// Jobs is the result of a Request. Leases, and when they were requested, are set only if it reserves.
+type Jobs struct {
+	Jobs    []store.Job
+	Leases  []store.Lease
+	AskedAt time.Time
+}
+
+// Add appends later jobs. AskedAt stays that of the first.
+func (j *Jobs) Add(next Jobs) {
+	if len(j.Jobs) == 0 {
+		*j = next
+		return
+	}
+	j.Jobs, j.Leases = append(j.Jobs, next.Jobs...), append(j.Leases, next.Leases...)
+}
+
+// cut takes off the first jobs, up to n.
+func (j *Jobs) cut(n int) Jobs {
+	n = min(n, len(j.Jobs))
+	first := Jobs{Jobs: j.Jobs[:n:n], AskedAt: j.AskedAt}
+	j.Jobs = j.Jobs[n:]
+	if j.Leases != nil {
+		first.Leases, j.Leases = j.Leases[:n:n], j.Leases[n:]
+	}
+	return first
+}
+
+// Store returns the partition's store.
+func (p *Partition) Store() *store.Store { return p.store }
