@@ -113,10 +113,16 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 	return then, nil, nil
 }
 
-// ownQueue returns a queue for some of several topics, which keeps their order.
+// ownQueue returns a queue for some of several topics, which keeps their order. A caller that always finds jobs never waits, but polls fewer topics if
+// we are registered for those without jobs.
 func (c *Caller) ownQueue(p *Partition, next int) (q *queue, then int) {
+	if c.Waits {
+		p.listener.start()
+	}
+	now := time.Now()
 	for then = next; then < len(c.Topics); then++ {
 		t, k := p.topic(c.Topics[then]), c.kind(then)
+		t.left = now
 		switch {
 		case c.Waits && t.knows(k):
 			continue
