@@ -41,6 +41,12 @@ type answer struct {
 // NewCaller returns the caller of that request.
 func (s *Shared) NewCaller(r Request) *Caller {
 	c := &Caller{Request: r, shared: s, joined: time.Now(), answers: make(chan answer, 1)}
+	if len(r.Topics) == 1 {
+		if r.Kinds != nil {
+			c.Kind, c.N, c.Kinds, c.Limits = r.Kinds[0], r.limit(0), nil, nil
+		}
+		return c
+	}
 	for i := len(r.Topics) - 1; i > 0 && r.Kinds == nil; i-- { // BPop may name a topic twice
 		if slices.Contains(r.Topics[:i], r.Topics[i]) {
 			c.Topics = slices.Delete(slices.Clone(c.Topics), i, i+1)
@@ -61,19 +67,19 @@ func (c *Caller) Poll(ctx context.Context, p *Partition) (Jobs, error) {
 		if lead != nil {
 			lead(ctx)
 		}
-		a := c.answer(ctx, nil)
-		if store.OfOneSlot(a.err) {
+		switch a := c.answer(ctx, nil); {
+		case a.err != nil && store.OfOneSlot(a.err):
 			if tries == nil {
 				tries = redisconn.NewTries(RetryWindow)
 			}
-			if tries.Wait(ctx) {
-				continue
+			if !tries.Wait(ctx) {
+				return Jobs{}, a.err
 			}
-		}
-		if len(a.Jobs.Jobs) > 0 || a.err != nil {
+		case len(a.Jobs.Jobs) > 0 || a.err != nil:
 			return a.Jobs, a.err
+		default:
+			next = then
 		}
-		next = then
 	}
 	return Jobs{}, store.ErrEmpty
 }
@@ -90,7 +96,7 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 	var q *queue
 	if len(c.Topics) == 1 {
 		if t := p.topic(c.Topics[0]); !c.Waits || !t.knows(&c.Kind) {
-			q = t.queue(c.kind(0))
+			q = t.queue(&c.Kind)
 		}
 		then = 1
 	} else {
@@ -102,7 +108,7 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 		return then, nil, nil
 	}
 	c.in, q.callers = q, append(q.callers, c)
-	if q.isBusy() { // the goroutine that polls for callers ahead also serves this one
+	if q.inTurns || q.isOut { // the goroutine that polls for callers ahead also serves this one
 		return then, nil, nil
 	}
 	q.queueUp()
@@ -177,7 +183,7 @@ func (c *Caller) enter(failed error, all []*Partition) {
 		p.listener.start()
 		for i, name := range c.Topics {
 			t := p.topic(name)
-			t.waiters, c.topics = append(t.waiters, waiter{c, i}), append(c.topics, t)
+			t.waiters, c.topics = append(t.waiters, waiter{c, c.kind(i), c.limit(i)}), append(c.topics, t)
 			if !t.knows(c.kind(i)) {
 				p.listener.look = true
 				t.goOn()

@@ -137,7 +137,7 @@ func (p *Partition) asks() *poll {
 	if !p.Waiting() || len(p.turns) == 0 {
 		return nil
 	}
-	return p.nextTurn().newPoll()
+	return p.turns[0].newPoll()
 }
 
 // answer answers a poll, and lets these callers go on.

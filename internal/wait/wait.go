@@ -21,6 +21,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
@@ -67,7 +68,12 @@ type Shared struct {
 	closing context.Context
 	hooks   Hooks
 	keeper  *store.Store // knows which servers run
-	mu      sync.Mutex // guards partitions, topics, queues, callers and listeners
+	mu      sync.Mutex   // guards partitions, topics, queues, callers and listeners
+
+	served       bool      // a server of ours runs, which wakes us
+	askedServed  time.Time // when that was last asked
+	warnedServed time.Time // when we last said that none runs
+	warnedPolls  bool      // we have said that we may not subscribe
 }
 
 // Hooks report to the Client.
