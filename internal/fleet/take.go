@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -80,7 +81,7 @@ func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err e
 		if got, err = c.Poll(ctx, all[k]); err == nil || ctx.Err() != nil {
 			return got, err
 		}
-		if err != store.ErrEmpty {
+		if failed == store.ErrEmpty || errors.Is(err, wait.ErrLost) {
 			failed = err
 		}
 		if k == 0 {

@@ -43,6 +43,7 @@ type checks struct {
 	turn     int      // how many of them are checked together
 	began    time.Time
 	asked    time.Time // the last attempt to subscribe
+	expected time.Time // when we last looked for jobs that no server makes ready
 }
 
 // newChecks starts at a random time within checkEvery, because many Clients may have subscribed at once.
@@ -99,6 +100,9 @@ func (k *checks) plan() {
 	e := k.listener
 	isCalm := e.isCalm()
 	served := k.isServed(isCalm)
+	if !served && time.Since(k.began) > unservedEvery && time.Since(k.expected) > unservedEvery {
+		k.expectMoved()
+	}
 	every := checkEvery
 	switch {
 	case e.is(refused):
@@ -137,14 +141,12 @@ func (k *checks) isServed(isCalm bool) bool {
 		s.askedServed = now.Add(servedEvery)
 	}
 	s.mu.Unlock()
-	if !served && ctx.Err() == nil {
-		k.expectMoved(ctx)
-	}
 	return served
 }
 
 // expectMoved warns if jobs have been due for a while and no server runs to make them ready. Most likely the server uses another Redis or prefix.
-func (k *checks) expectMoved(ctx context.Context) {
+func (k *checks) expectMoved() {
+	k.expected = time.Now()
 	s, stores := k.listener.shared, k.listener.stores()
 	s.mu.Lock()
 	isSaid := time.Since(s.warnedServed) < servedEvery
@@ -152,6 +154,8 @@ func (k *checks) expectMoved(ctx context.Context) {
 	if isSaid {
 		return
 	}
+	ctx, cancel := context.WithTimeout(s.closing, servedWithin)
+	defer cancel()
 	if late := store.Overdue(ctx, stores); late >= unservedEvery {
 		s.mu.Lock()
 		s.warnedServed = time.Now()
