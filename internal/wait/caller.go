@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -58,7 +57,6 @@ func (s *Shared) NewCaller(r Request) *Caller {
 // Poll takes jobs that the partition has now, or returns store.ErrEmpty. A caller that waits polls no topics that are known to have no job for
 // it. The end of ctx ends the call at once unless a poll for the caller is in flight.
 func (c *Caller) Poll(ctx context.Context, p *Partition) (Jobs, error) {
-	var tries *redisconn.Tries
 	for next := 0; next < len(c.Topics); {
 		then, lead, err := c.join(p, next)
 		if err != nil {
@@ -67,19 +65,10 @@ func (c *Caller) Poll(ctx context.Context, p *Partition) (Jobs, error) {
 		if lead != nil {
 			lead(ctx)
 		}
-		switch a := c.answer(ctx, nil); {
-		case a.err != nil && store.OfOneSlot(a.err):
-			if tries == nil {
-				tries = redisconn.NewTries(RetryWindow)
-			}
-			if !tries.Wait(ctx) {
-				return Jobs{}, a.err
-			}
-		case len(a.Jobs.Jobs) > 0 || a.err != nil:
+		if a := c.answer(ctx, nil); len(a.Jobs.Jobs) > 0 || a.err != nil {
 			return a.Jobs, a.err
-		default:
-			next = then
 		}
+		next = then
 	}
 	return Jobs{}, store.ErrEmpty
 }
