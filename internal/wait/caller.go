@@ -119,7 +119,7 @@ func (c *Caller) ownQueue(p *Partition, next int) (q *queue, then int) {
 		t, k := p.topic(c.Topics[then]), c.kind(then)
 		t.left = now
 		switch {
-		case c.Waits && t.knows(k):
+		case c.Waits && t.knows(k) && t.isFresh(now):
 			continue
 		case q == nil:
 			q = &queue{partition: p, kind: *k}
@@ -135,8 +135,9 @@ func (c *Caller) ownQueue(p *Partition, next int) (q *queue, then int) {
 func (c *Caller) Knows(p *Partition) bool {
 	p.shared.mu.Lock()
 	defer p.shared.mu.Unlock()
+	now := time.Now()
 	for i, name := range c.Topics {
-		if t := p.topics[name]; t == nil || !t.knows(c.kind(i)) {
+		if t := p.topics[name]; t == nil || !t.knows(c.kind(i)) || !t.isFresh(now) {
 			return false
 		}
 	}

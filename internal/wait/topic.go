@@ -62,6 +62,16 @@ func (t *topic) isBusy() bool {
 // knows reports whether a caller that waits need not poll: the topic has no job for it, and Redis wakes us, or the limit's time ends.
 func (t *topic) knows(k *Kind) bool { return t.registered || t.throttle != nil && k.Reserves }
 
+// isFresh reports whether a caller that always finds jobs of other topics may rely on what is known. Such a caller is in no list, so no check covers
+// its topics, and a message may be lost, or come from no server of ours.
+func (t *topic) isFresh(now time.Time) bool {
+	longest := checkEvery
+	if t.partition.shared.served {
+		longest = slowCheck
+	}
+	return t.throttle != nil || now.Sub(t.registeredAt) < longest
+}
+
 // firstFree is the index of the first waiter that a poll of that kind may claim, of any kind if k is nil; -1 if there is none. Limits hold for callers
 // that reserve only.
 func (t *topic) firstFree(k *Kind) int {
