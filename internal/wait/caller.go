@@ -34,7 +34,7 @@ type Caller struct {
 
 type answer struct {
 	Jobs
-	err error // nil without jobs: there are none
+	err error // nil without jobs: the topics are empty
 }
 
 // NewCaller returns the caller of that request.
