@@ -67,7 +67,7 @@ type Shared struct {
 	closing context.Context
 	hooks   Hooks
 	keeper  *store.Store // knows which servers run
-	mu      sync.Mutex // guards partitions, topics, queues, callers and listeners
+	mu      sync.Mutex   // guards partitions, topics, queues, callers and listeners
 }
 
 // Hooks report to the Client.
