@@ -175,7 +175,6 @@ func (c *Caller) enter(failed error, all []*Partition) {
 			t := p.topic(name)
 			t.waiters, c.topics = append(t.waiters, waiter{c, c.kind(i), c.limit(i)}), append(c.topics, t)
 			if !t.knows(c.kind(i)) {
-				p.listener.look = true
 				t.goOn()
 			}
 		}
