@@ -258,6 +258,7 @@ func (c *Caller) goOn() {
 		for _, t := range c.topics {
 			if t.jobs > 0 {
 				t.goOn()
+				t.partition.batches.Wake() // the poll was of another partition
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -328,4 +329,24 @@ func TestWaitingWhileAPartitionIsAway(t *testing.T) {
 			g.expectErr(t, errCut)
 		}
 	})
+}
+
+// A hint of another partition that came while a poll had claimed the caller makes that partition poll afterwards.
+func TestHintWhileClaimed(t *testing.T) {
+	h := inHands(t, 2)
+	h.registered("t", "u")
+	h.check(true, nil)
+	other, polled := h.all[1], make(chan struct{}, 1)
+	other.batches = batch.NewSender(h.shared.owner, func(context.Context) (*store.Pipeline, error) {
+		polled <- struct{}{}
+		return nil, errCut
+	}, &h.shared.mu, other, 1)
+	h.wakes("t", 1)
+	one := h.asks()
+	h.shared.mu.Lock()
+	other.wake("t", 1)
+	h.shared.mu.Unlock()
+	h.answer(one, store.Popped{Registered: true}, nil)
+	<-polled
+	h.shared.owner.Running.Wait()
 }
