@@ -106,11 +106,10 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 		return then, nil, nil
 	}
 	q.queueUp()
-	if p.Waiting() && p.batches.TryLead() {
+	if p.batches.TryLead() {
 		return then, p.batches.Lead, nil
 	}
-	p.batches.Wake()
-	return then, nil, nil
+	return then, nil, nil // the next batch has the poll
 }
 
 // ownQueue returns a queue for some of several topics, which keeps their order.
