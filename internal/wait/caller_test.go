@@ -323,6 +323,12 @@ func TestWaitingWhileAPartitionIsAway(t *testing.T) {
 		}
 		all[0].leaves(store.ErrEmpty)
 		all[0].expectErr(t, errCut)
+		if !other.IsShunned() || h.IsShunned() {
+			t.Error("it is not polled last")
+		}
+		if time.Sleep(shunFor); other.IsShunned() {
+			t.Error("it is polled last for longer")
+		}
 		away(h.listener)
 		for _, g := range all[1:] {
 			g.expectErr(t, errCut)

@@ -135,9 +135,16 @@ func TestQuestion(t *testing.T) {
 				t.Errorf("%s: %d times out of %d", topic, n, rounds)
 			}
 		}
+		topics := h.waited()
+		for _, g := range h.guests {
+			g.leaves(store.ErrEmpty)
+		}
+		if q := h.listener.question(topics); slices.Max(q[0].Since) >= 0 {
+			t.Errorf("it is registered where nobody waits any more: %v", q[0].Since)
+		}
 		for _, state := range []listenerState{unsubscribed, refused} {
 			h.listener.state = state
-			if q := h.listener.question(h.waited()); q[0].Waiter != "" {
+			if q := h.listener.question(topics); q[0].Waiter != "" {
 				t.Error("it is registered though nobody would hear")
 			}
 		}
