@@ -27,7 +27,7 @@ type Caller struct {
 	all       []*Partition // of these topics
 	leaving   error        // why it wants to leave, if it is claimed
 	lastErr   error        // why we do not know whether there is a job
-	failing   time.Time    // when errors began; zero if there are none
+	failing   time.Time    // when errors began; zero without errors
 	lost      error        // a pop whose reply was lost, perhaps with a job
 	isOpen    bool         // it has no answer yet
 	answers   chan answer  // holds one
@@ -35,7 +35,7 @@ type Caller struct {
 
 type answer struct {
 	Jobs
-	err error // nil without jobs: there are none
+	err error // nil with and without jobs
 }
 
 // NewCaller returns the caller of that request.

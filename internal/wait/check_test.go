@@ -192,8 +192,8 @@ func TestTopicsThatAreDue(t *testing.T) {
 	}
 }
 
-// While topics take turns, each part has its turn after checkEvery, and those without a registration are checked every time, beside the others of
-// their partition.
+// While topics take turns, each part has its turn after checkEvery, and those without a registration are checked every time, in one call
+// with the others of their partition.
 func TestUnregisteredTopicsHaveEveryTurn(t *testing.T) {
 	h := inHands(t, 2)
 	for n := range checkAtOnce {
