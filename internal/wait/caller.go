@@ -35,7 +35,7 @@ type Caller struct {
 
 type answer struct {
 	Jobs
-	err error // nil with and without jobs
+	err error // nil also if there is no job
 }
 
 // NewCaller returns the caller of that request.
@@ -89,7 +89,7 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 	}
 	var q *queue
 	if len(c.Topics) == 1 {
-		if t := p.topic(c.Topics[0]); !c.Waits || !t.knows(&c.Kind) {
+		if t := p.topic(c.Topics[0]); !c.Waits || !t.knows(c.kind(0)) {
 			q = t.queue(c.kind(0))
 		}
 		then = 1
