@@ -2,12 +2,15 @@ package wait
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // asker returns a caller that does not wait.
@@ -404,5 +407,37 @@ func TestAddJobs(t *testing.T) {
 	got.Add(Jobs{jobs("b", 2), []store.Lease{{Token: 2}, {Token: 3}}, second})
 	if len(got.Jobs) != 3 || got.Jobs[2].ID != "b2" || len(got.Leases) != 3 || got.Leases[2].Token != 3 || got.AskedAt != first {
 		t.Errorf("%+v", got)
+	}
+}
+
+// cut is a connection that loses all replies.
+type cut struct{ redis.Conn }
+
+func (cut) Do(string, ...any) (any, error)                         { return nil, errCut }
+func (cut) Send(string, ...any) error                              { return nil }
+func (cut) Flush() error                                           { return nil }
+func (cut) Receive() (any, error)                                  { return nil, errCut }
+func (cut) ReceiveContext(context.Context) (any, error)            { return nil, errCut }
+func (cut) DoContext(context.Context, string, ...any) (any, error) { return nil, errCut }
+func (cut) Err() error                                             { return errCut }
+func (cut) Close() error                                           { return nil }
+
+// A pop whose reply is lost may have lost as many jobs as it wanted. A reserved job is not lost.
+func TestLostReplies(t *testing.T) {
+	for _, k := range []Kind{{}, reserves} {
+		h := inHand(t)
+		h.store = store.New(&redis.Pool{Dial: func() (redis.Conn, error) { return cut{}, nil }}, store.DefaultPrefix)
+		a, b := h.joins(Request{Topics: []string{"t"}, N: 200, Kind: k}), h.joins(Request{Topics: []string{"t"}, N: 100, Kind: k})
+		_, call := h.Next()
+		call(redistest.Must(h.store.Pipeline(t.Context())), nil)
+		want := store.MaxPop
+		if k.Reserves {
+			want = 0
+		}
+		for _, g := range []*guest{a, b} {
+			if g.expectErr(t, errCut); errors.Is(g.got.err, ErrLost) == k.Reserves || h.lost != want {
+				t.Errorf("%+v: %v, %d lost", k, g.got.err, h.lost)
+			}
+		}
 	}
 }
