@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -88,7 +89,7 @@ func (h *hand) calls(ctx context.Context, timeout time.Duration, r Request) (res
 	go func() {
 		c := h.shared.NewCaller(r)
 		got, err := c.Poll(ctx, h.Partition)
-		if err != nil && ctx.Err() == nil && store.Temporary(err) || err == store.ErrEmpty {
+		if r.Waits && (err == store.ErrEmpty || err != nil && ctx.Err() == nil && store.Temporary(err)) {
 			got, err = c.Wait(ctx, timeout, err, h.all)
 		}
 		done <- taken{got, err}
@@ -334,4 +335,29 @@ func TestWaitingWhileAPartitionIsAway(t *testing.T) {
 			g.expectErr(t, errCut)
 		}
 	})
+}
+
+// While a slot of a cluster moves, a call polls again, for RetryWindow at most.
+func TestWhileASlotMoves(t *testing.T) {
+	errMoving := redis.Error("TRYAGAIN some keys are elsewhere")
+	for _, ends := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h := inHand(t)
+			result := h.calls(t.Context(), 0, Request{Topics: []string{"t", "u"}, N: 1})
+			began := time.Now()
+			for polls := 0; len(result) == 0; polls++ {
+				if one := h.asks(); one != nil && ends && polls > 3 {
+					h.answer(one, store.Popped{Jobs: jobs("u", 1)}, nil)
+				} else if one != nil {
+					h.answer(one, store.Popped{}, errMoving)
+				}
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+			}
+			got := <-result
+			if ends && (got.err != nil || len(got.Jobs.Jobs) != 1) || !ends && got.err != errMoving || time.Since(began) > 2*RetryWindow {
+				t.Errorf("ends: %v: %+v after %v", ends, got, time.Since(began))
+			}
+		})
+	}
 }

@@ -231,16 +231,12 @@ func TestListenerLingers(t *testing.T) {
 
 // gone is a connection that still delivers messages after it was closed.
 type gone struct {
-	redis.Conn
+	cut
 	reads, closed chan struct{}
 	ended         atomic.Bool
 }
 
-func (g *gone) Send(string, ...any) error { return nil }
-func (g *gone) Flush() error              { return nil }
-func (g *gone) Err() error                { return errCut }
-func (g *gone) Close() error              { close(g.closed); return nil }
-func (g *gone) Receive() (any, error)     { return g.ReceiveWithTimeout(0) }
+func (g *gone) Close() error { close(g.closed); return nil }
 
 func (g *gone) ReceiveWithTimeout(time.Duration) (any, error) {
 	close(g.reads)
