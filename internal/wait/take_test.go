@@ -434,6 +434,12 @@ func TestLostReplies(t *testing.T) {
 		if k.Reserves {
 			want = 0
 		}
+		if _, _, err := h.shared.Pull(h.store, redistest.Must(h.store.Pipeline(t.Context())), k, "t", 3); !errors.Is(err, errCut) || errors.Is(err, ErrLost) == k.Reserves {
+			t.Errorf("%+v: Pull: %v", k, err)
+		}
+		if !k.Reserves {
+			want += 3
+		}
 		for _, g := range []*guest{a, b} {
 			if g.expectErr(t, errCut); errors.Is(g.got.err, ErrLost) == k.Reserves || h.lost != want {
 				t.Errorf("%+v: %v, %d lost", k, g.got.err, h.lost)
