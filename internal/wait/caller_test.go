@@ -89,7 +89,7 @@ func (h *hand) calls(ctx context.Context, timeout time.Duration, r Request) (res
 	go func() {
 		c := h.shared.NewCaller(r)
 		got, err := c.Poll(ctx, h.Partition)
-		if err != nil && ctx.Err() == nil && store.Temporary(err) || err == store.ErrEmpty {
+		if r.Waits && (err == store.ErrEmpty || err != nil && ctx.Err() == nil && store.Temporary(err)) {
 			got, err = c.Wait(ctx, timeout, err, h.all)
 		}
 		done <- taken{got, err}
@@ -324,6 +324,12 @@ func TestWaitingWhileAPartitionIsAway(t *testing.T) {
 		}
 		all[0].leaves(store.ErrEmpty)
 		all[0].expectErr(t, errCut)
+		if !other.IsShunned() || h.IsShunned() {
+			t.Error("it is not polled last")
+		}
+		if time.Sleep(shunFor); other.IsShunned() {
+			t.Error("it is polled last for longer")
+		}
 		away(h.listener)
 		for _, g := range all[1:] {
 			g.expectErr(t, errCut)

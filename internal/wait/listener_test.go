@@ -135,9 +135,16 @@ func TestQuestion(t *testing.T) {
 				t.Errorf("%s: %d times out of %d", topic, n, rounds)
 			}
 		}
+		topics := h.waited()
+		for _, g := range h.guests {
+			g.leaves(store.ErrEmpty)
+		}
+		if q := h.listener.question(topics); slices.Max(q[0].Since) >= 0 {
+			t.Errorf("it is registered where nobody waits any more: %v", q[0].Since)
+		}
 		for _, state := range []listenerState{unsubscribed, refused} {
 			h.listener.state = state
-			if q := h.listener.question(h.waited()); q[0].Waiter != "" {
+			if q := h.listener.question(topics); q[0].Waiter != "" {
 				t.Error("it is registered though nobody would hear")
 			}
 		}
@@ -203,7 +210,7 @@ func TestListenerLingers(t *testing.T) {
 			t.Error("it does not linger")
 		}
 		h.expectFacts("it lingers", "t", "registered")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if !e.ends() || e.isWanted() || e.running {
 			t.Error("it lingers on")
 		}
@@ -224,16 +231,12 @@ func TestListenerLingers(t *testing.T) {
 
 // gone is a connection that still delivers messages after it was closed.
 type gone struct {
-	redis.Conn
+	cut
 	reads, closed chan struct{}
 	ended         atomic.Bool
 }
 
-func (g *gone) Send(string, ...any) error { return nil }
-func (g *gone) Flush() error              { return nil }
-func (g *gone) Err() error                { return errCut }
-func (g *gone) Close() error              { close(g.closed); return nil }
-func (g *gone) Receive() (any, error)     { return g.ReceiveWithTimeout(0) }
+func (g *gone) Close() error { close(g.closed); return nil }
 
 func (g *gone) ReceiveWithTimeout(time.Duration) (any, error) {
 	close(g.reads)

@@ -2,12 +2,15 @@ package wait
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // asker returns a caller that does not wait.
@@ -97,7 +100,7 @@ func TestLeavingAQueue(t *testing.T) {
 func TestKindsOfATopic(t *testing.T) {
 	for _, waiting := range []bool{false, true} {
 		h := inHand(t)
-		r := Request{Topics: []string{"t"}, N: 1, Waits: true, Kind: reservesLong}
+		r := Request{Topics: []string{"t"}, N: 5, Waits: true, Kinds: []Kind{reservesLong}, Limits: []int{1}}
 		a, b, c := h.waiter("t"), h.joins(r), h.waiter("t")
 		if waiting {
 			h.settle()
@@ -123,23 +126,6 @@ func TestKindsOfATopic(t *testing.T) {
 	}
 }
 
-// A caller of several jobs gets all available jobs up to its limit.
-func TestCallersWantSeveral(t *testing.T) {
-	h := inHand(t)
-	r := Request{Topics: []string{"t"}, N: 3, Waits: true}
-	a, b, c := h.joins(r), h.joins(r), h.joins(r)
-	one := h.asks()
-	h.expectClaims(one, 9, a, b, c)
-	h.answer(one, store.Popped{Jobs: jobs("t", 5), Leases: make([]store.Lease, 5)}, nil)
-	for i, g := range []*guest{a, b} {
-		got := g.got.Jobs
-		if want := 3 - i; len(got.Jobs) != want || len(got.Leases) != want || got.Jobs[0].ID != fmt.Sprint("t", 3*i+1) {
-			t.Errorf("%+v", got)
-		}
-	}
-	c.expectWaits(t)
-}
-
 // A poll wants as many jobs as there are hints for, and enough for callers that want to know whether there is one; MaxPop at most.
 func TestWantedOfATopic(t *testing.T) {
 	h := inHand(t)
@@ -163,6 +149,18 @@ func TestWantedOfATopic(t *testing.T) {
 		wide = append(wide, h.joins(Request{Topics: []string{"u"}, N: n, Waits: true}))
 	}
 	h.expectClaims(h.asks(), store.MaxPop, wide[:2]...)
+
+	r := Request{Topics: []string{"v"}, N: 3, Waits: true} // each gets all jobs up to its limit
+	several := []*guest{h.joins(r), h.joins(r), h.joins(r)}
+	one := h.asks()
+	h.expectClaims(one, 9, several...)
+	h.answer(one, store.Popped{Jobs: jobs("v", 5), Leases: make([]store.Lease, 5)}, nil)
+	for i, g := range several[:2] {
+		if got := g.got.Jobs; len(got.Jobs) != 3-i || len(got.Leases) != 3-i || got.Jobs[0].ID != fmt.Sprint("v", 3*i+1) {
+			t.Errorf("%+v", got)
+		}
+	}
+	several[2].expectWaits(t)
 }
 
 // A caller that does not wait learns that there is no job from a poll sent after it arrived. It does not overtake callers that wait.
@@ -294,32 +292,29 @@ func TestSeveralTopicsEndEarly(t *testing.T) {
 		waits bool
 		reply store.Popped
 		err   error
-		want  error // errCut: it waits
+		then  func(t *testing.T, g *guest)
 	}{
-		{"a job", true, store.Popped{Jobs: jobs("a", 1)}, nil, nil},
-		{"a temporary error, and it waits", true, store.Popped{}, errCut, errCut},
-		{"a temporary error", false, store.Popped{}, errCut, errCut},
-		{"an error", true, store.Popped{}, errBroken, errBroken},
-	} {
-		h := inHand(t)
-		g := h.joins(Request{Topics: []string{"a", "b"}, N: 5, Waits: c.waits, Kinds: []Kind{{}, {Reserves: true}}})
-		h.answer(h.asks(), c.reply, c.err)
-		if h.asks() != nil {
-			t.Errorf("%s: it polls the other topic", c.name)
-		}
-		switch {
-		case c.want == nil:
-			g.expectJob(t, "a1")
-		case c.waits && c.want == errCut:
+		{"a job", true, store.Popped{Jobs: jobs("a", 1)}, nil, func(t *testing.T, g *guest) { g.expectJob(t, "a1") }},
+		{"a temporary error", false, store.Popped{}, errCut, func(t *testing.T, g *guest) { g.expectErr(t, errCut) }},
+		{"an error", true, store.Popped{}, errBroken, func(t *testing.T, g *guest) { g.expectErr(t, errBroken) }},
+		{"a temporary error, and it waits", true, store.Popped{}, errCut, func(t *testing.T, g *guest) {
 			if g.expectWaits(t); g.lastErr != errCut {
-				t.Errorf("%s: it knows of %v", c.name, g.lastErr)
+				t.Errorf("it knows of %v", g.lastErr)
 			}
-			h.wakes("b", 1)
-			h.answer(h.expectAsks(c.name, "b"), store.Popped{Jobs: jobs("b", 1)}, nil)
+			g.h.wakes("b", 1)
+			g.h.answer(g.h.expectAsks("the other topic", "b"), store.Popped{Jobs: jobs("b", 1)}, nil)
 			g.expectJob(t, "b1")
-		default:
-			g.expectErr(t, c.want)
-		}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := inHand(t)
+			g := h.joins(Request{Topics: []string{"a", "b"}, N: 5, Waits: c.waits, Kinds: []Kind{{}, reserves}})
+			h.answer(h.asks(), c.reply, c.err)
+			if h.asks() != nil {
+				t.Error("it polls the other topic")
+			}
+			c.then(t, g)
+		})
 	}
 	h := inHand(t)
 	g := h.waiter("a", "b")
@@ -412,5 +407,43 @@ func TestAddJobs(t *testing.T) {
 	got.Add(Jobs{jobs("b", 2), []store.Lease{{Token: 2}, {Token: 3}}, second})
 	if len(got.Jobs) != 3 || got.Jobs[2].ID != "b2" || len(got.Leases) != 3 || got.Leases[2].Token != 3 || got.AskedAt != first {
 		t.Errorf("%+v", got)
+	}
+}
+
+// cut is a connection that loses all replies.
+type cut struct{ redis.Conn }
+
+func (cut) Do(string, ...any) (any, error)                         { return nil, errCut }
+func (cut) Send(string, ...any) error                              { return nil }
+func (cut) Flush() error                                           { return nil }
+func (cut) Receive() (any, error)                                  { return nil, errCut }
+func (cut) ReceiveContext(context.Context) (any, error)            { return nil, errCut }
+func (cut) DoContext(context.Context, string, ...any) (any, error) { return nil, errCut }
+func (cut) Err() error                                             { return errCut }
+func (cut) Close() error                                           { return nil }
+
+// A pop whose reply is lost may have lost as many jobs as it wanted. A reserved job is not lost.
+func TestLostReplies(t *testing.T) {
+	for _, k := range []Kind{{}, reserves} {
+		h := inHand(t)
+		h.store = store.New(&redis.Pool{Dial: func() (redis.Conn, error) { return cut{}, nil }}, store.DefaultPrefix)
+		a, b := h.joins(Request{Topics: []string{"t"}, N: 200, Kind: k}), h.joins(Request{Topics: []string{"t"}, N: 100, Kind: k})
+		_, call := h.Next()
+		call(redistest.Must(h.store.Pipeline(t.Context())), nil)
+		want := store.MaxPop
+		if k.Reserves {
+			want = 0
+		}
+		if _, _, err := h.shared.Pull(h.store, redistest.Must(h.store.Pipeline(t.Context())), k, "t", 3); !errors.Is(err, errCut) || errors.Is(err, ErrLost) == k.Reserves {
+			t.Errorf("%+v: Pull: %v", k, err)
+		}
+		if !k.Reserves {
+			want += 3
+		}
+		for _, g := range []*guest{a, b} {
+			if g.expectErr(t, errCut); errors.Is(g.got.err, ErrLost) == k.Reserves || h.lost != want {
+				t.Errorf("%+v: %v, %d lost", k, g.got.err, h.lost)
+			}
+		}
 	}
 }

@@ -197,7 +197,7 @@ func TestThrottledTopics(t *testing.T) {
 				h := inHand(t)
 				g := h.reserver([]string{"t", "u"}[:len(c.told.Throttled)]...)
 				h.answer(h.asks(), c.told, nil)
-				h.reserver("t") // a later caller sends no poll
+				h.joins(Request{Topics: []string{"t"}, N: 1, Waits: true, Kinds: []Kind{reservesLong}}) // a later caller sends no poll
 				time.Sleep(c.soon)
 				synctest.Wait()
 				if h.asks() != nil {
