@@ -200,13 +200,7 @@ func (c *Client) begin(ctx context.Context) error {
 		c.running.Add(1)
 	}
 	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if len(c.fleet.Stores) > 1 {
-		c.fleet.Locate(ctx) // so that calls are grouped by nodes from the first one on; where that fails the call says why
-	}
-	return nil
+	return err
 }
 
 // call makes a call that Close waits for, unless an argument is wrong. The error begins with the operation and the

@@ -85,7 +85,7 @@ func (s *Server) check(ctx context.Context) error {
 		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, noSubscribing), cmp.Or(cantPublish, rehearsed.CantPublish)
 		lacking = append(lacking, rehearsed.Lacking...)
 		if policy := rehearsed.Policy; policy != "" && policy != "noeviction" {
-			if addr := movers[0].store.Node().Addr; addr != "" {
+			if addr, _ := movers[0].store.Addr(ctx); addr != "" {
 				policy += " of node " + addr
 			}
 			evicting = append(evicting, policy)

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -17,7 +16,7 @@ const lastTurn = 10
 // movers with a pass in progress take turns, so the stall budget holds for the node and not only for each partition.
 type node struct {
 	*running
-	key     *redisconn.Node // identifies the node: see store.Store.Node
+	key     any // identifies the node: see store.Store.Node
 	timer   *wakeTimer
 	outages *outages
 
@@ -39,7 +38,7 @@ type running struct {
 	listening sync.WaitGroup
 
 	mu    sync.Mutex
-	nodes map[*redisconn.Node]*node
+	nodes map[any]*node
 }
 
 // place gives each mover to the node that has its partition now.
@@ -48,7 +47,7 @@ func (r *running) place(movers ...*mover) {
 	defer r.mu.Unlock()
 	var begin []*node
 	for _, m := range movers {
-		key := m.store.Node() // it may move again at any time
+		key := m.store.NodeKey() // it may move again at any time
 		n := r.nodes[key]
 		if n == nil {
 			n = r.newNode(key)
@@ -61,7 +60,7 @@ func (r *running) place(movers ...*mover) {
 	}
 }
 
-func (r *running) newNode(key *redisconn.Node) *node {
+func (r *running) newNode(key any) *node {
 	n := &node{running: r, key: key, worked: true, timer: &wakeTimer{precise: newTimer()}, outages: r.outages}
 	if len(r.movers) > 1 {
 		n.outages = newOutages(r.log)
@@ -236,7 +235,7 @@ func storesOf(movers []*mover) (stores []*store.Store) {
 // isOver hands movers whose partitions have moved to other nodes over to these, and reports whether none is left here.
 func (n *node) isOver(movers []*mover) bool {
 	for _, m := range movers {
-		if m.pass == nil && m.store.Node() != n.key {
+		if m.pass == nil && m.store.NodeKey() != n.key {
 			n.drop(m)
 			n.place(m)
 		}

@@ -289,7 +289,6 @@ func (m *mover) pipelined(work context.Context, do func(ctx context.Context, cal
 	calls, err := m.store.Pipeline(ctx)
 	if err == nil {
 		defer calls.Close()
-		calls.OnRefusal = store.NoWait // other movers of the node are waiting
 		if err = do(ctx, calls); calls.Replaced {
 			m.listenAnew()
 		}

@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -37,7 +36,7 @@ func (s *Server) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 
 	s.heartbeat.begin(s.options.Version, s.options.Interval, time.Now())
-	r := &running{Server: s, ctx: ctx, work: work, began: time.Now(), nodes: map[*redisconn.Node]*node{}}
+	r := &running{Server: s, ctx: ctx, work: work, began: time.Now(), nodes: map[any]*node{}}
 	for _, m := range s.movers {
 		for _, w := range m.sweeps { // spread over time; the first mover sweeps at once
 			w.ended = time.Now().Add(time.Duration(m.number)*sweepAfter/time.Duration(len(s.movers)) - sweepAfter)

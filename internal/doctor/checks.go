@@ -227,7 +227,8 @@ func checkCluster(ctx context.Context, d *Doctor) ([]Finding, error) {
 		if err != nil || state == "ok" {
 			return nil, err
 		}
-		return one("node "+node.Node().Addr+" says that its cluster's state is "+state, "redis-cli --cluster check "+node.Node().Addr), nil
+		addr, _ := node.Addr(ctx)
+		return one("node "+addr+" says that its cluster's state is "+state, "redis-cli --cluster check "+addr), nil
 	})
 }
 

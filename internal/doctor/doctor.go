@@ -166,7 +166,8 @@ func (d *Doctor) each(check func(node *store.Store) ([]Finding, error)) (all []F
 		}
 		name := ""
 		if len(d.nodes) > 1 {
-			name = "node " + node.Node().Addr
+			addr, _ := node.Addr(context.Background())
+			name = "node " + addr
 		}
 		for _, f := range found {
 			f.What = name

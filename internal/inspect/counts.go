@@ -95,7 +95,8 @@ func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []stri
 		} else {
 			each.unknown()
 		}
-		each.Number, each.Node = i, o.fleet.Stores[i].Node().Addr
+		each.Number = i
+		each.Node, _ = o.fleet.Stores[i].Addr(ctx)
 	}
 	return Counts{Time: sum.Time, Pool: sum.Pool, Waiting: sum.Waiting, Overdue: sum.Overdue, Topics: sum.Topics, Partitions: partitions}, nil
 }

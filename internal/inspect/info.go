@@ -47,7 +47,7 @@ func (o *Inspector) Info(ctx context.Context) ([]Info, error) {
 				return err
 			})
 			all[i] = infoOf(says)
-			if all[i].Node = node.Node().Addr; err != nil {
+			if all[i].Node, _ = node.Addr(ctx); err != nil {
 				all[i].Missing = err.Error()
 			}
 			if !store.Refused(err) {

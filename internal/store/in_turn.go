@@ -22,8 +22,12 @@ func inTurn[T any](ctx context.Context, lines pipelines, stores []*Store, atATim
 	for i := range all {
 		all[i] = i
 	}
-	if later, goOn := t.take(ctx, all, NoRedirect); goOn {
-		t.take(ctx, later, Redirect)
+	later, goOn := t.take(ctx, all)
+	for _, i := range later {
+		if goOn {
+			answer, err := call(i).Do(ctx)
+			goOn = answered(i, answer, err)
+		}
 	}
 }
 
@@ -36,8 +40,8 @@ type turns[T any] struct {
 	answered func(i int, answer T, err error) (goOn bool)
 }
 
-// take makes the calls of the list. Without redirects it skips stores for which a node has refused a call, and returns these calls.
-func (t *turns[T]) take(ctx context.Context, list []int, onRefusal OnRefusal) (later []int, goOn bool) {
+// take makes the calls of the list. It skips stores for which a node has refused a call, and returns these calls.
+func (t *turns[T]) take(ctx context.Context, list []int) (later []int, goOn bool) {
 	calls := make([]*Call[T], 0, len(list)) // nil: left for later
 	away := map[*Store]bool{}
 	goOn = true
@@ -45,7 +49,7 @@ func (t *turns[T]) take(ctx context.Context, list []int, onRefusal OnRefusal) (l
 		for goOn && len(calls) < min(k+t.atATime, len(list)) {
 			var next *Call[T]
 			if i := list[len(calls)]; !away[t.stores[i]] {
-				next = t.send(ctx, i, onRefusal)
+				next = t.send(ctx, i)
 			}
 			calls = append(calls, next)
 		}
@@ -55,7 +59,7 @@ func (t *turns[T]) take(ctx context.Context, list []int, onRefusal OnRefusal) (l
 		c := calls[k]
 		calls[k] = nil
 		answer, err := c.Wait(ctx)
-		if c == nil || onRefusal == NoRedirect && c.IsElsewhere() {
+		if c == nil || OfOneSlot(err) {
 			away[t.stores[i]] = true
 			later = append(later, i)
 			continue
@@ -66,37 +70,31 @@ func (t *turns[T]) take(ctx context.Context, list []int, onRefusal OnRefusal) (l
 }
 
 // send sends the call; without a connection it returns a failed one.
-func (t *turns[T]) send(ctx context.Context, i int, onRefusal OnRefusal) *Call[T] {
+func (t *turns[T]) send(ctx context.Context, i int) *Call[T] {
 	p, err := t.lines.to(ctx, t.stores[i])
 	if err != nil {
 		return &Call[T]{run: run{err: err, done: true}}
 	}
-	p.OnRefusal = onRefusal
 	c := t.call(i).Send(p)
 	p.Flush()
 	return c
 }
 
-// pipelines holds one connection to each node.
-type pipelines map[*redisconn.Node]*Pipeline
+// pipelines holds one connection to each Redis; in a cluster one for each store.
+type pipelines map[*redisconn.Source]*Pipeline
 
 func (l pipelines) to(ctx context.Context, s *Store) (*Pipeline, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if p := l[s.Node()]; p != nil {
-		return p, nil
+	p := l[s.source]
+	if p == nil {
+		var err error
+		if p, err = s.Pipeline(ctx); err != nil {
+			return nil, err
+		}
+		l[s.source] = p
 	}
-	p, err := s.Pipeline(ctx)
-	if err != nil {
-		return nil, err
-	}
-	node := s.Node() // the node of a cluster is known now
-	if l[node] != nil {
-		p.Close()
-		return l[node], nil
-	}
-	l[node] = p
 	return p, nil
 }
 

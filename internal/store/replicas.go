@@ -86,12 +86,12 @@ func awaitReplicas(ctx context.Context, batches []*pushing) {
 	nodes.Wait()
 }
 
-var errRedirected = errors.New("another node of the cluster has made the push")
+var errOtherMaster = errors.New("the master has changed meanwhile")
 
 // awaitReplicas returns the number of replicas that have all writes of this connection; -1 with an error.
 func (p *Pipeline) awaitReplicas(ctx context.Context, r Replicas) (have int, err error) {
-	if p.redirected {
-		return -1, errRedirected // its replicas are not ours
+	if p.Replaced && p.served {
+		return -1, errOtherMaster
 	}
 	for end := time.Now().Add(r.Within); ; {
 		if err := errors.Join(ctx.Err(), p.err); err != nil {

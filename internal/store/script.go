@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 //go:generate go run ./luagen
@@ -32,11 +31,10 @@ type form struct{ text, hash string }
 
 // on returns the form that runs in the store.
 func (s *script) on(of *Store) *form {
-	slot, inCluster := of.pool.(*redisconn.Slot)
 	switch {
-	case !inCluster:
+	case !of.InCluster():
 		return s.plain()
-	case slot.Sharded():
+	case of.Sharded():
 		return s.sharded()
 	}
 	return s.inCluster()
@@ -69,7 +67,7 @@ func readForm(name string, changes []string) *form {
 }
 
 // Call is one run of a script and the parser of its reply. Do runs it alone. In a pipeline, Send sends it and Wait waits for the reply;
-// On does both. A Call is used once.
+// On does both. A Call is used once, unless a cluster could not run it: see OfOneSlot.
 type Call[T any] struct {
 	run
 	read func(reply any) (T, error)
@@ -86,7 +84,6 @@ type run struct {
 	err      error
 	done     bool
 	behind   bool // repeated after the call with the script's text
-	refused  bool // by a node of a cluster, which has not done it
 	inText   bool // sent with the script's text
 }
 
@@ -124,15 +121,18 @@ func scan(reply any, first ...any) (rest []any, err error) {
 // unread ignores a reply without a meaning.
 func unread(any) (struct{}, error) { return struct{}{}, nil }
 
-// Do makes the call on a connection of the pool.
-func (c *Call[T]) Do(ctx context.Context) (T, error) {
-	p, err := c.store.Pipeline(ctx)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	defer p.Close()
-	return c.On(ctx, p)
+// Do makes the call on a connection of the pool, and again while a cluster can't run it.
+func (c *Call[T]) Do(ctx context.Context) (answer T, err error) {
+	err = c.store.UntilServed(ctx, func() error {
+		p, err := c.store.Pipeline(ctx)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		answer, err = c.On(ctx, p)
+		return err
+	})
+	return answer, err
 }
 
 // On makes the call in the pipeline.
@@ -143,6 +143,7 @@ func (c *Call[T]) On(ctx context.Context, p *Pipeline) (T, error) {
 // Send sends the call, and returns it.
 func (c *Call[T]) Send(p *Pipeline) *Call[T] {
 	c.pipeline, c.form = p, c.script.on(c.store)
+	c.reply, c.err, c.done, c.behind = nil, nil, false, false
 	if c.inText {
 		p.write(&c.run, "EVAL", c.form.text)
 	} else {
@@ -157,10 +158,6 @@ func (c *Call[T]) InText() *Call[T] {
 	c.inText = true
 	return c
 }
-
-// IsElsewhere reports whether a node of a cluster has refused the call because it lacks some of the store's keys now. Nothing was done; err is
-// the refusal.
-func (c *Call[T]) IsElsewhere() bool { return c != nil && c.refused }
 
 // Wait waits for the reply. Without a call, for nil, it returns zero. A redis.Error means that Redis refused the call before any change.
 // After any other error, a connection error, the effect is unknown.

@@ -44,7 +44,7 @@ func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 			return nil, err
 		}
 	}
-	conn, rested, err := s.pool.GetUntried(ctx)
+	conn, rested, err := s.source.GetUntried(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
@@ -62,14 +62,13 @@ func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 // pollOn polls in the pipeline, and closes it.
 func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err error) {
 	defer p.Close()
-	p.OnRefusal = NoWait
 	sent := make([]*Polling, len(looks))
 	for i := range looks {
 		sent[i] = looks[i].Send(p)
 	}
 	for _, l := range sent {
 		one, err := l.Wait(ctx)
-		if isNotHere(err) {
+		if OfOneSlot(err) {
 			one, err = l.nothing(), nil // the other queues may be known
 		}
 		if err != nil {
@@ -170,7 +169,7 @@ func (s *Store) Unregister(ctx context.Context, waiter string, topics []string, 
 	if len(topics) == 0 && !ends {
 		return
 	}
-	conn, err := s.pool.Get(ctx)
+	conn, err := s.source.Get(ctx)
 	if err != nil {
 		return
 	}
