@@ -60,7 +60,7 @@ func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease ti
 
 // FetchOptions say what Fetch reserves.
 type FetchOptions struct {
-	// Topics are served in this order. With several partitions it holds as of the last probe: see Fetch.
+	// Topics are served in this order. With several partitions it holds within each: see Fetch.
 	Topics []FetchTopic
 	// Max is the most jobs to reserve, 1 to 250.
 	Max int
@@ -89,13 +89,9 @@ type FetchTopic struct {
 // and as are wanted, with one call. With several partitions one of them serves the call, so others may have more
 // jobs; their turn comes next. Pools of workers are built on it: see package worker.
 //
-// With several topics and several partitions, the order of topics holds for the first topic of a call, as of the
-// last probe: the partition that serves the call had jobs of the earliest topic that had any, and the jobs of
-// other topics come from the same partition. The Client remembers what each partition has ready. It probes all of
-// them again when nothing is left, and after four jobs for each of its topics × partitions queues, or at 500
-// queues a second if jobs take longer. While other topics keep the caller busy, a job in a queue that was empty
-// waits for that probe: up to 1.6 s with 50 topics and 16 partitions. With one topic or one partition nothing is
-// remembered.
+// With several partitions, the order of topics holds within each. A Client skips topics that it knows to be empty, because Redis tells
+// it when they get a job. If that message is lost, a caller that always finds jobs of other topics polls them again after 10 s, or
+// 1 s if no server of this project runs.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	r, wrong := o.request()
 	got, err := c.take(ctx, "fetch", r, o.Timeout, wrong)
@@ -163,8 +159,8 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 
 // BPop is Pop, but waits for a job if there is none, and returns ErrEmpty after the timeout; 0 means to wait as
 // long as ctx allows. As with BRPOP, the timeout counts from when Redis has said that there is no job: how long Redis
-// may take to say so is bounded by ctx and the connection's timeouts, as in any call. Of several topics, the first that has a job is served; with several partitions, the first
-// that had one at the last probe: see Fetch.
+// may take to say so is bounded by ctx and the connection's timeouts, as in any call. Of several topics, the first that
+// has a job is served; with several partitions this order holds within each.
 //
 // Waiting takes nothing out of Redis, so a cancelled BPop loses no job. All waiting calls of a Client share one
 // connection (to each node of a cluster), for any topics, on which Redis wakes only the Client that has waited

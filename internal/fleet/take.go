@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
 )
@@ -54,22 +56,27 @@ func (t *Takers) Pull(of *store.Store, p *store.Pipeline, k wait.Kind, topic str
 // returns store.ErrEmpty at once if the caller does not wait. The timeout bounds the wait for a job, not how long Redis takes to say whether there is one.
 func (t *Takers) Take(ctx context.Context, r wait.Request, timeout time.Duration) (wait.Jobs, error) {
 	c := t.shared.NewCaller(r)
-	var got wait.Jobs
-	var err error
-	if len(t.partitions) == 1 {
-		got, err = c.Poll(ctx, t.partitions[0])
-	} else {
-		got, err = t.poll(ctx, c)
+	got, err := t.poll(ctx, c)
+	if err == nil {
+		return got, nil
 	}
-	if err == nil || !r.Waits || err != store.ErrEmpty && (ctx.Err() != nil || !store.Temporary(err)) {
+	if err != store.ErrEmpty && !r.Waits { // a slot of a cluster may be moving
+		for tries := redisconn.NewTries(redisconn.RetryWindow); store.OfOneSlot(err) && tries.Wait(ctx); {
+			got, err = t.poll(ctx, c)
+		}
+	}
+	if !r.Waits || err != store.ErrEmpty && (ctx.Err() != nil || !store.Temporary(err)) {
 		return got, err
 	}
 	return c.Wait(ctx, timeout, err, t.partitions)
 }
 
-// poll polls several partitions. A caller that waits polls the first one that may have jobs, and then waits for the checks of the others. One that
+// poll polls the partition, or several. A caller that waits polls the first one that may have jobs, and then waits for the checks of the others. One that
 // does not wait polls the first one and then all that have jobs.
 func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err error) {
+	if len(t.partitions) == 1 {
+		return c.Poll(ctx, t.partitions[0])
+	}
 	all := t.inTurn()
 	if c.Waits {
 		all = slices.DeleteFunc(all, c.Knows)
@@ -80,7 +87,7 @@ func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err e
 		if got, err = c.Poll(ctx, all[k]); err == nil || ctx.Err() != nil {
 			return got, err
 		}
-		if err != store.ErrEmpty {
+		if failed == store.ErrEmpty || errors.Is(err, wait.ErrLost) {
 			failed = err
 		}
 		if k == 0 {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -35,12 +34,18 @@ type Caller struct {
 
 type answer struct {
 	Jobs
-	err error // nil without jobs: there are none
+	err error // nil without jobs: the topics are empty
 }
 
 // NewCaller returns the caller of that request.
 func (s *Shared) NewCaller(r Request) *Caller {
 	c := &Caller{Request: r, shared: s, joined: time.Now(), answers: make(chan answer, 1)}
+	if len(r.Topics) == 1 {
+		if r.Kinds != nil {
+			c.Kind, c.N, c.Kinds, c.Limits = r.Kinds[0], r.limit(0), nil, nil
+		}
+		return c
+	}
 	for i := len(r.Topics) - 1; i > 0 && r.Kinds == nil; i-- { // BPop may name a topic twice
 		if slices.Contains(r.Topics[:i], r.Topics[i]) {
 			c.Topics = slices.Delete(slices.Clone(c.Topics), i, i+1)
@@ -52,7 +57,6 @@ func (s *Shared) NewCaller(r Request) *Caller {
 // Poll takes jobs that the partition has now, or returns store.ErrEmpty. A caller that waits polls no topics that are known to have no job for
 // it. The end of ctx ends the call at once unless a poll for the caller is in flight.
 func (c *Caller) Poll(ctx context.Context, p *Partition) (Jobs, error) {
-	var tries *redisconn.Tries
 	for next := 0; next < len(c.Topics); {
 		then, lead, err := c.join(p, next)
 		if err != nil {
@@ -61,16 +65,7 @@ func (c *Caller) Poll(ctx context.Context, p *Partition) (Jobs, error) {
 		if lead != nil {
 			lead(ctx)
 		}
-		a := c.answer(ctx, nil)
-		if store.OfOneSlot(a.err) {
-			if tries == nil {
-				tries = redisconn.NewTries(RetryWindow)
-			}
-			if tries.Wait(ctx) {
-				continue
-			}
-		}
-		if len(a.Jobs.Jobs) > 0 || a.err != nil {
+		if a := c.answer(ctx, nil); len(a.Jobs.Jobs) > 0 || a.err != nil {
 			return a.Jobs, a.err
 		}
 		next = then
@@ -90,7 +85,7 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 	var q *queue
 	if len(c.Topics) == 1 {
 		if t := p.topic(c.Topics[0]); !c.Waits || !t.knows(&c.Kind) {
-			q = t.queue(c.kind(0))
+			q = t.queue(&c.Kind)
 		}
 		then = 1
 	} else {
@@ -102,7 +97,7 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 		return then, nil, nil
 	}
 	c.in, q.callers = q, append(q.callers, c)
-	if q.isBusy() { // the goroutine that polls for callers ahead also serves this one
+	if q.inTurns || q.isOut { // the goroutine that polls for callers ahead also serves this one
 		return then, nil, nil
 	}
 	q.queueUp()
@@ -113,12 +108,18 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 	return then, nil, nil
 }
 
-// ownQueue returns a queue for some of several topics, which keeps their order.
+// ownQueue returns a queue for some of several topics, which keeps their order. A caller that always finds jobs never waits, but polls fewer topics if
+// we are registered for those without jobs.
 func (c *Caller) ownQueue(p *Partition, next int) (q *queue, then int) {
+	if c.Waits {
+		p.listener.start()
+	}
+	now := time.Now()
 	for then = next; then < len(c.Topics); then++ {
 		t, k := p.topic(c.Topics[then]), c.kind(then)
+		t.left = now
 		switch {
-		case c.Waits && t.knows(k):
+		case c.Waits && t.knows(k) && t.isFresh(now):
 			continue
 		case q == nil:
 			q = &queue{partition: p, kind: *k}
@@ -134,8 +135,9 @@ func (c *Caller) ownQueue(p *Partition, next int) (q *queue, then int) {
 func (c *Caller) Knows(p *Partition) bool {
 	p.shared.mu.Lock()
 	defer p.shared.mu.Unlock()
+	now := time.Now()
 	for i, name := range c.Topics {
-		if t := p.topics[name]; t == nil || !t.knows(c.kind(i)) {
+		if t := p.topics[name]; t == nil || !t.knows(c.kind(i)) || !t.isFresh(now) {
 			return false
 		}
 	}
@@ -171,7 +173,7 @@ func (c *Caller) enter(failed error, all []*Partition) {
 		p.listener.start()
 		for i, name := range c.Topics {
 			t := p.topic(name)
-			t.waiters, c.topics = append(t.waiters, waiter{c, i}), append(c.topics, t)
+			t.waiters, c.topics = append(t.waiters, waiter{c, c.kind(i), c.limit(i)}), append(c.topics, t)
 			if !t.knows(c.kind(i)) {
 				p.listener.look = true
 				t.goOn()

@@ -43,9 +43,7 @@ type checks struct {
 	turn     int      // how many of them are checked together
 	began    time.Time
 	asked    time.Time // the last attempt to subscribe
-	served   bool      // a server of ours runs, which wakes us
-	checked  time.Time // when served was last checked
-	warned   time.Time // when we last said that none runs
+	expected time.Time // when we last looked for jobs that no server makes ready
 }
 
 // newChecks starts at a random time within checkEvery, because many Clients may have subscribed at once.
@@ -100,18 +98,16 @@ func (k *checks) subscribes() bool {
 
 func (k *checks) plan() {
 	e := k.listener
-	isCalm, every := e.isCalm(), unservedEvery
-	if k.served {
-		every = servedEvery
+	isCalm := e.isCalm()
+	served := k.isServed(isCalm)
+	if !served && time.Since(k.began) > unservedEvery && time.Since(k.expected) > unservedEvery {
+		k.expectMoved()
 	}
-	if time.Since(k.checked) > every && (isCalm || time.Since(k.began) > unservedEvery) {
-		k.askForServer()
-	}
-	every = checkEvery
+	every := checkEvery
 	switch {
 	case e.is(refused):
 		every = pollEvery
-	case isCalm && k.served && len(k.round) == 0:
+	case isCalm && served && len(k.round) == 0:
 		every = slowCheck
 	}
 	if now := time.Now(); !k.next.After(now) || k.next.Sub(now) > every {
@@ -119,29 +115,52 @@ func (k *checks) plan() {
 	}
 }
 
-// askForServer asks whether a server runs.
-func (k *checks) askForServer() {
-	e := k.listener
-	ctx, cancel := context.WithTimeout(e.shared.closing, servedWithin)
-	defer cancel()
-	k.served, k.checked = e.shared.keeper.Served(ctx), time.Now()
-	switch {
-	case ctx.Err() != nil:
-		k.checked = k.checked.Add(servedEvery)
-	case !k.served:
-		k.expectMoved(ctx)
+// isServed reports whether a server runs. The Client's Listeners ask that together, now and then.
+func (k *checks) isServed(isCalm bool) bool {
+	s := k.listener.shared
+	s.mu.Lock()
+	every, now := unservedEvery, time.Now()
+	if s.served {
+		every = servedEvery
 	}
+	isDue := now.Sub(s.askedServed) > every && (isCalm || now.Sub(k.began) > unservedEvery)
+	if isDue {
+		s.askedServed = now
+	}
+	served := s.served
+	s.mu.Unlock()
+	if !isDue {
+		return served
+	}
+	ctx, cancel := context.WithTimeout(s.closing, servedWithin)
+	defer cancel()
+	served = s.keeper.Served(ctx)
+	s.mu.Lock()
+	s.served = served
+	if ctx.Err() != nil {
+		s.askedServed = now.Add(servedEvery)
+	}
+	s.mu.Unlock()
+	return served
 }
 
 // expectMoved warns if jobs have been due for a while and no server runs to make them ready. Most likely the server uses another Redis or prefix.
-func (k *checks) expectMoved(ctx context.Context) {
-	if time.Since(k.warned) < servedEvery {
+func (k *checks) expectMoved() {
+	k.expected = time.Now()
+	s, stores := k.listener.shared, k.listener.stores()
+	s.mu.Lock()
+	isSaid := time.Since(s.warnedServed) < servedEvery
+	s.mu.Unlock()
+	if isSaid {
 		return
 	}
-	stores := k.listener.stores()
+	ctx, cancel := context.WithTimeout(s.closing, servedWithin)
+	defer cancel()
 	if late := store.Overdue(ctx, stores); late >= unservedEvery {
-		k.warned = time.Now()
-		k.listener.shared.hooks.Logger.Warn(fmt.Sprintf("delayer: no server runs for this Redis and prefix, and jobs have been due for %s: start delayer, or check both addresses and prefixes",
+		s.mu.Lock()
+		s.warnedServed = time.Now()
+		s.mu.Unlock()
+		s.hooks.Logger.Warn(fmt.Sprintf("delayer: no server runs for this Redis and prefix, and jobs have been due for %s: start delayer, or check both addresses and prefixes",
 			duration.Format(late.Round(time.Second))), "pool", stores[0].Keys().JobPool())
 	}
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // Listener receives the wake-ups of some partitions that share a connection: one channel for each, for any number of topics. It
-// runs while callers wait, and a little longer. Shared.mu guards its fields, except those that belong to run.
+// runs while callers wait, and a little longer. Shared.mu guards its fields, except told.
 type Listener struct {
 	shared     *Shared
 	partitions []*Partition
@@ -43,10 +43,7 @@ type Listener struct {
 	again      bool          // try a refused subscription again
 	lastHit    time.Time     // the last check that found jobs
 	left       time.Time     // when the last caller stopped waiting
-
-	// of run
-	warned bool
-	told   time.Time // when we last registered our program; zero if Redis may not know it
+	told       time.Time     // when we last registered our program; zero if Redis may not know it
 }
 
 type listenerState int
@@ -349,11 +346,12 @@ func (e *Listener) changeState(state listenerState) {
 func (e *Listener) refuse(err error) {
 	e.shared.mu.Lock()
 	e.changeState(refused)
+	isSaid := e.shared.warnedPolls
+	e.shared.warnedPolls = true
 	e.shared.mu.Unlock()
-	if e.warned {
+	if isSaid {
 		return
 	}
-	e.warned = true
 	s, command := e.partitions[0].store, "+subscribe"
 	if s.Sharded() {
 		command = "+ssubscribe"

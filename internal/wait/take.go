@@ -67,14 +67,6 @@ type queue struct {
 	isOut     bool // a poll is in flight
 }
 
-func (q *queue) isBusy() bool { return q.inTurns || q.isOut }
-
-// isDue reports whether anybody needs a poll: a caller of the queue, or one that waits for the topic, which has a hint.
-func (q *queue) isDue() bool {
-	t := q.topics[0]
-	return len(q.callers) > 0 || len(q.indices) == 0 && t.jobs > 0 && t.firstFree(&q.kind) >= 0
-}
-
 func (q *queue) queueUp() {
 	if !q.inTurns {
 		q.inTurns = true
@@ -82,21 +74,19 @@ func (q *queue) queueUp() {
 	}
 }
 
-// Waiting implements batch.Queue. A queue whose callers have left loses its turn.
+// Waiting implements batch.Queue. A queue loses its turn if its callers have left, and no hint concerns a caller that waits.
 func (p *Partition) Waiting() bool {
-	for len(p.turns) > 0 && !p.turns[0].isDue() {
-		for _, t := range p.nextTurn().topics {
+	for len(p.turns) > 0 {
+		q := p.turns[0]
+		if t := q.topics[0]; len(q.callers) > 0 || len(q.indices) == 0 && t.jobs > 0 && t.firstFree(&q.kind) >= 0 {
+			return true
+		}
+		p.turns, q.inTurns = p.turns[1:], false
+		for _, t := range q.topics {
 			t.goOn()
 		}
 	}
-	return len(p.turns) > 0 || len(p.unused) > 0
-}
-
-func (p *Partition) nextTurn() *queue {
-	q := p.turns[0]
-	p.turns[0], p.turns = nil, p.turns[1:]
-	q.inTurns = false
-	return q
+	return len(p.unused) > 0
 }
 
 // Next implements batch.Queue. The polls of a batch want about as many jobs as a single pop may take, because Redis may run a whole
@@ -105,7 +95,7 @@ func (p *Partition) Next() (callers int, do func(*store.Pipeline, error)) {
 	b := &polls{partition: p, unused: p.unused}
 	p.unused = nil
 	for jobs := 0; p.Waiting() && len(p.turns) > 0 && len(b.list) < maxTogether && jobs < store.MaxPop; {
-		one := p.nextTurn().newPoll()
+		one := p.turns[0].newPoll()
 		b.list, jobs, callers = append(b.list, one), jobs+one.N, callers+len(one.claims)
 	}
 	return callers + len(b.unused), b.make
@@ -129,43 +119,38 @@ type claim struct {
 	n int
 }
 
-// newPoll claims callers that wait for the topic, as many as there are hints for, and the queue's callers, which do not overtake them.
+// newPoll claims callers that wait for the topic, as many as there are hints for, and the queue's callers, which do not overtake them. It is the
+// queue's turn.
 func (q *queue) newPoll() *poll {
-	q.isOut = true
 	p := q.partition
+	p.turns, q.inTurns, q.isOut = p.turns[1:], false, true
 	one := &poll{Kind: q.kind, queue: q, epoch: p.listener.epoch}
 	for _, t := range q.topics {
 		one.Topics, one.news = append(one.Topics, t.name), append(one.news, t.news)
 	}
-	if t := q.topics[0]; len(q.indices) == 0 {
+	if t := q.topics[0]; len(q.indices) == 0 && len(t.waiters) > 0 {
 		hints := t.jobs
-		if len(q.callers) > 0 { // they must not overtake callers that wait
+		if len(q.callers) > 0 {
 			hints = store.MaxPop / 2
 		}
-		t.claim(one, hints)
-		n := 0
-		for ; n < len(q.callers) && (n == 0 || one.N < store.MaxPop); n++ {
-			one.claim(q.callers[n], q.callers[n].limit(0))
-		}
-		q.callers = q.callers[n:]
-	} else {
+		one.claims = t.claim(&q.kind, hints)
+	}
+	for _, c := range one.claims {
+		one.N += c.n
+	}
+	for n := 0; len(q.callers) > 0 && (n == 0 || one.N < store.MaxPop); n++ {
 		c := q.callers[0]
-		q.callers = nil
-		one.claim(c, c.N)
-		for _, i := range q.indices {
-			one.Limits = append(one.Limits, min(c.limit(i), store.MaxPop))
-		}
+		q.callers, c.in, c.isClaimed = q.callers[1:], nil, true
+		one.claims, one.N = append(one.claims, claim{c, c.N}), one.N+c.N
+	}
+	for _, i := range q.indices {
+		one.Limits = append(one.Limits, min(one.claims[0].limit(i), store.MaxPop))
 	}
 	one.N = min(one.N, store.MaxPop)
 	if p.listener.state == subscribed {
 		one.register()
 	}
 	return one
-}
-
-func (one *poll) claim(c *Caller, n int) {
-	c.in, c.isClaimed = nil, true
-	one.claims, one.N = append(one.claims, claim{c, n}), one.N+n
 }
 
 // register makes the poll register us as a waiter of the topics that it finds empty or, if other callers wait for them, leaves empty.
@@ -310,14 +295,15 @@ func (one *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 		case err != nil:
 			t.jobs, t.byCheck = 0, false
 		case isThrottled:
-			t.hint(left)
+			t.registered, t.jobs, t.told, t.byCheck = false, max(left, 0), false, false
 			t.throttleFor(popped.Throttled[i], isRegistered)
-		case popped.More:
-			t.hint(max(left, 1))
-		case isRegistered && left == 0 && (one.Always || got < wanted):
+		case isRegistered && left == 0 && (one.Always || got < wanted) && !popped.More:
 			t.empty()
 		default:
-			t.hint(left)
+			if popped.More {
+				left = max(left, 1)
+			}
+			t.registered, t.jobs, t.told, t.byCheck = false, max(left, 0), false, false
 		}
 	}
 	return allEmpty

@@ -25,10 +25,11 @@ type topic struct {
 	throttle     *throttle // its limit lets no more jobs be reserved now
 }
 
-// waiter is a caller that waits for a topic, and the topic's index among those of the caller.
+// waiter is a caller that waits for a topic, and how and how many of its jobs it takes.
 type waiter struct {
 	*Caller
-	i int
+	kind *Kind
+	n    int
 }
 
 func (p *Partition) topic(name string) *topic {
@@ -47,37 +48,48 @@ func (t *topic) queue(k *Kind) *queue {
 			return q
 		}
 	}
-	t.queues = slices.DeleteFunc(t.queues, func(q *queue) bool { return !q.isBusy() })
+	t.queues = slices.DeleteFunc(t.queues, func(q *queue) bool { return !q.inTurns && !q.isOut })
 	q := &queue{partition: t.partition, topics: []*topic{t}, kind: *k}
 	t.queues = append(t.queues, q)
 	return q
 }
 
-func (t *topic) isBusy() bool { return slices.ContainsFunc(t.queues, (*queue).isBusy) }
+// isBusy reports whether callers of this topic alone are being polled for.
+func (t *topic) isBusy() bool {
+	return slices.ContainsFunc(t.queues, func(q *queue) bool { return q.inTurns || q.isOut })
+}
 
 // knows reports whether a caller that waits need not poll: the topic has no job for it, and Redis wakes us, or the limit's time ends.
 func (t *topic) knows(k *Kind) bool { return t.registered || t.throttle != nil && k.Reserves }
+
+// isFresh reports whether a caller that always finds jobs of other topics may rely on what is known. Such a caller is in no list, so no check covers
+// its topics, and a message may be lost, or come from no server of ours.
+func (t *topic) isFresh(now time.Time) bool {
+	longest := checkEvery
+	if t.partition.shared.served {
+		longest = slowCheck
+	}
+	return t.throttle != nil || now.Sub(t.registeredAt) < longest
+}
 
 // firstFree is the index of the first waiter that a poll of that kind may claim, of any kind if k is nil; -1 if there is none. Limits hold for callers
 // that reserve only.
 func (t *topic) firstFree(k *Kind) int {
 	return slices.IndexFunc(t.waiters, func(w waiter) bool {
-		own := w.kind(w.i)
-		return !w.isClaimed && (k == nil || *own == *k) && (t.throttle == nil || !own.Reserves)
+		return !w.isClaimed && (k == nil || *w.kind == *k) && (t.throttle == nil || !w.kind.Reserves)
 	})
 }
 
-// claim makes the poll claim the first waiters, for up to that many jobs.
-func (t *topic) claim(one *poll, jobs int) {
-	for one.N < jobs {
-		i := t.firstFree(&one.Kind)
-		if i < 0 {
-			break
-		}
+// claim claims the first waiters that take jobs in that way, for up to that many jobs.
+func (t *topic) claim(k *Kind, jobs int) (claims []claim) {
+	n := 0
+	for i := t.firstFree(k); i >= 0 && n < jobs; i = t.firstFree(k) {
 		w := t.waiters[i]
-		one.claim(w.Caller, w.limit(w.i))
+		w.isClaimed = true
+		claims, n = append(claims, claim{w.Caller, w.n}), n+w.n
 	}
-	t.jobs = max(t.jobs-one.N, 0)
+	t.jobs = max(t.jobs-n, 0)
+	return claims
 }
 
 // goOn polls for the first waiters if there is a hint. Without one, a check follows soon unless we are registered.
@@ -87,31 +99,29 @@ func (t *topic) goOn() {
 		t.retire()
 	case t.jobs > 0:
 		if i := t.firstFree(nil); i >= 0 {
-			w := t.waiters[i]
-			t.queue(w.kind(w.i)).queueUp()
+			t.queue(t.waiters[i].kind).queueUp()
 		}
 	case !t.registered && t.throttle == nil && !t.isBusy() && e.state == subscribed:
 		e.signal()
 	}
 }
 
-// hint takes in how many jobs a reply has left.
-func (t *topic) hint(left int) {
-	t.registered, t.jobs, t.told, t.byCheck = false, max(left, 0), false, false
-}
-
 // empty takes in that there are no jobs, and that we are registered.
 func (t *topic) empty() {
-	t.release()
+	if t.throttle != nil {
+		t.release()
+	}
 	t.registered, t.jobs, t.told, t.byCheck, t.registeredAt = true, 0, false, false, time.Now()
 }
 
 // found takes in that there are jobs: a check has found them, or Redis woke only us. A check can't tell whether a limit allows more.
 func (t *topic) found(jobs int, told bool) {
-	if !told && t.throttle != nil {
-		return
+	if t.throttle != nil {
+		if !told {
+			return
+		}
+		t.release()
 	}
-	t.release()
 	t.registered, t.jobs, t.told, t.byCheck = false, max(t.jobs, jobs), t.told || told, !told
 	t.news++
 	t.goOn()

@@ -1,7 +1,7 @@
 // Package wait takes jobs out of one partition for callers that want them at once or wait for them. It is two small things.
 //
 // Take (take.go): callers that want jobs of a topic in the same way share polls, one at a time. A poll is one script call, which brings each
-// caller its jobs, or says that there are none. Nothing is taken out of Redis before a caller is there to get it, and nothing is ever put
+// caller its jobs, or tells it that the topic is empty. Nothing is taken out of Redis before a caller is there to get it, and nothing is ever put
 // back: a poll claims its callers, which stay until its reply; the connection's timeouts bound that.
 //
 // Await (caller.go, topic.go): the script that finds no job has registered the Client as a waiter of the topic, in the same step. So a caller that
@@ -21,6 +21,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
@@ -67,7 +68,12 @@ type Shared struct {
 	closing context.Context
 	hooks   Hooks
 	keeper  *store.Store // knows which servers run
-	mu      sync.Mutex // guards partitions, topics, queues, callers and listeners
+	mu      sync.Mutex   // guards partitions, topics, queues, callers and listeners
+
+	served       bool      // a server of ours runs, which wakes us
+	askedServed  time.Time // when that was last asked
+	warnedServed time.Time // when we last said that none runs
+	warnedPolls  bool      // we have said that we may not subscribe
 }
 
 // Hooks report to the Client.

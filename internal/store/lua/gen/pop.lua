@@ -162,7 +162,7 @@ local claim_tells = false
 local STEP = 50
 local waiters = prefix .. 'waiters:'
 local function take_all(read, wants, claim, limit_at, gate)
-  local reply, waiter, registered = {0, stale, 0}, ARGV[2], 1
+  local reply, waiter, registered, register = {0, stale, 0}, ARGV[2], 1, nil
   for i = 2, #KEYS do
     local taken, leases = {}, nil
     local room = math.min(wanted, limit_at and tonumber(ARGV[limit_at + i - 2]) or wanted)
@@ -232,31 +232,34 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not poll_in or among) then
-      local registered_at
-      local WAITING_FOR = 3600000
-      local function add_waiter(topic, waiter, waited, among)
-        if not registered_at then
-          local time = redis.pcall('TIME')
-          if time.err then return false, false end
-          registered_at = time[1] * 1000000 + time[2]
-        end
-        local since, set = string.format('%.0f', registered_at - waited), (among or waiters) .. topic
-        local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-        if type(added) == 'table' then
-          local paused_waiters = prefix .. 'paused_waiters:'
-          local pauses = prefix .. 'paused'
-          local function is_parked(topic, reply)
-            return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+      if not register then
+        local registered_at
+        local WAITING_FOR = 3600000
+        local function add_waiter(topic, waiter, waited, among)
+          if not registered_at then
+            local time = redis.pcall('TIME')
+            if time.err then return false, false end
+            registered_at = time[1] * 1000000 + time[2]
           end
-          if is_parked(topic, added) then
-            set = paused_waiters .. topic
-            added = redis.pcall('ZADD', set, 'NX', since, waiter)
+          local since, set = string.format('%.0f', registered_at - waited), (among or waiters) .. topic
+          local added = redis.pcall('ZADD', set, 'NX', since, waiter)
+          if type(added) == 'table' then
+            local paused_waiters = prefix .. 'paused_waiters:'
+            local pauses = prefix .. 'paused'
+            local function is_parked(topic, reply)
+              return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+            end
+            if is_parked(topic, added) then
+              set = paused_waiters .. topic
+              added = redis.pcall('ZADD', set, 'NX', since, waiter)
+            end
           end
+          if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
+          return type(added) == 'number', added == 1
         end
-        if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
-        return type(added) == 'number', added == 1
+        register = add_waiter
       end
-      if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then registered = 0 end
+      if not register(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then registered = 0 end
     end
     if #taken > 0 then
       reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = i - 1, taken, left

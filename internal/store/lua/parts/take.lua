@@ -125,7 +125,7 @@ end
 -- The reply is {more, stale, registered, queue, jobs, left, …}, with the leases behind left; and {-queue, in how long} for a queue of which
 -- no more may be taken. If jobs are left, the next waiter is woken.
 local function take_all(read, wants, claim, limit_at, gate)
-  local reply, waiter, registered = {0, stale, 0}, ARGV[2], 1
+  local reply, waiter, registered, register = {0, stale, 0}, ARGV[2], 1, nil
   for i = 2, #KEYS do
     local taken, leases = {}, nil
     local room = math.min(wanted, limit_at and tonumber(ARGV[limit_at + i - 2]) or wanted)
@@ -170,9 +170,12 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not poll_in or among) then
-      -- include: queue: add_waiter
+      if not register then
+        -- include: queue: add_waiter
+        register = add_waiter
+      end
       -- A client that got a job queues behind the others.
-      if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then registered = 0 end
+      if not register(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then registered = 0 end
     end
     if #taken > 0 then
       reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = i - 1, taken, left
