@@ -138,17 +138,3 @@ func TestSubscriptionInCluster(t *testing.T) {
 	awaitEnd(t, here[0], sub, "its node was killed")
 	subscribedTo(t, here[0])
 }
-
-// Calls to a node share one connection from the first call on, the one that located the node. So they keep their order.
-func TestOrderBeforeTheNodeIsKnown(t *testing.T) {
-	t.Parallel()
-	f := redistest.StartNode(t)
-	s := New(poolOf(t, &redistest.Cluster{TB: t, Servers: []*redistest.Server{f}}), "{t}:")
-	lines := pipelines{}
-	defer lines.close()
-	first, err := lines.to(t.Context(), s)
-	check(t, err)
-	if second, err := lines.to(t.Context(), s); second != first || err != nil {
-		t.Errorf("%p, then %p, %v", first, second, err)
-	}
-}

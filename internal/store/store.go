@@ -59,6 +59,13 @@ func (s *Store) EndWith(ctx context.Context, err error) { s.end, s.ended = ctx, 
 // Store has the same.
 func (s *Store) Node() *redisconn.Node { return s.pool.Node() }
 
+// Addr returns the address of the node of a cluster that has the store's keys; "" if no node has them, or there is no cluster. It asks the nodes only if
+// that is not known, and fails if none answers.
+func (s *Store) Addr(ctx context.Context) (string, error) {
+	err := s.router.Locate(ctx)
+	return s.pool.Node().Addr, err
+}
+
 // Locate finds the nodes of the partitions' keys, unless they are known. It fails if no node of a cluster answers.
 func (s *Store) Locate(ctx context.Context) error { return s.router.Locate(ctx) }
 

@@ -70,3 +70,8 @@ func (s *Store) IsKnown(ctx context.Context, topic string) (bool, error) {
 func (s *Store) Length(ctx context.Context, list string) (int, error) {
 	return redis.Int(s.command(ctx, "LLEN", list))
 }
+
+// Exist returns how many of the keys exist. They may be those of several stores of one Redis, in one command.
+func (s *Store) Exist(ctx context.Context, keys ...string) (int, error) {
+	return redis.Int(s.command(ctx, "EXISTS", appendAll(nil, keys)...))
+}
