@@ -13,7 +13,7 @@ import (
 const pushesInFlight = 2
 
 // PushAll pushes the jobs into the partitions that where returns, chunk by chunk, and returns an error for each. A chunk to groups may take several
-// calls. After the error of a whole call, which is that of all jobs not sent yet, no further call is sent; in a cluster only other partitions go on.
+// calls. After the error of a whole call no further call is sent, and the jobs that are left get that error; in a cluster the other partitions go on.
 func PushAll(ctx context.Context, kind batch.Kind[store.Delayed], jobs []store.Delayed, where func(i int) *store.Store) []error {
 	errs, chunks := make([]error, len(jobs)), Chunks(kind, jobs, where)
 	ByRedis(storesOf(chunks), func(places []int) {
@@ -33,7 +33,7 @@ func PushAll(ctx context.Context, kind batch.Kind[store.Delayed], jobs []store.D
 	return errs
 }
 
-// pushSome pushes chunks into partitions of one Redis. The error of a whole call is that of all jobs that are left.
+// pushSome pushes chunks into partitions of one Redis. It returns the error of a whole call, after which jobs are left.
 func pushSome(ctx context.Context, all []*pushing) error {
 	p, err := all[0].store.Pipeline(ctx)
 	if err != nil {
