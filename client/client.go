@@ -62,7 +62,8 @@ func WithPrefix(prefix string) Option {
 // braces: "delayer:{3}:". The default, also for 0, is one partition with the original's keys. A job belongs to
 // partition CRC16(tag) mod n. The tag is the text between the first { of its ID and the next }, or else the whole
 // ID: jobs whose IDs have the same tag are kept together. A topic is served from all partitions, and its order
-// holds within each. n is chosen once, and must be the same in all programs: calls of others return an error.
+// holds within each; priorities and weights of a worker's topics have less effect, because one call fetches several
+// topics of one partition. n is chosen once, and must be the same in all programs: calls of others return an error.
 func WithPartitions(n int) Option {
 	return func(o *options) { o.layout.Partitions = n }
 }
@@ -230,10 +231,10 @@ func (c *Client) check() error {
 // Ping checks that Redis answers, on a connection of the pool; in a cluster, that each node with partitions does.
 func (c *Client) Ping(ctx context.Context) error {
 	return c.call(ctx, "ping", "", nil, func() error {
-		err := c.fleet.Locate(ctx)
-		for _, s := range store.OneOfEachNode(c.fleet.Stores) {
+		servers, err := c.fleet.Servers(ctx)
+		for _, s := range servers {
 			if err == nil {
-				err = s.Ping(ctx)
+				err = s.Store.Ping(ctx)
 			}
 		}
 		return err

@@ -16,16 +16,17 @@ const maxElsewhere = 2
 // other nodes. After a lost reply the job may be stored, and another ID would store it twice.
 func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed) error {
 	err := pushes.Do(ctx, c.fleet.Of(job.ID), *job)
-	addr := func(s *store.Store) (addr string) {
-		addr, _ = s.Addr(ctx)
-		return addr
-	}
 	for tried := map[string]bool{}; mayTryElsewhere(ctx, err) && len(tried) < maxElsewhere; {
-		tried[addr(c.fleet.Of(job.ID))] = true
-		if !slices.ContainsFunc(c.fleet.Stores, func(s *store.Store) bool { return !tried[addr(s)] }) {
+		addr, unknown := c.fleet.Of(job.ID).Addr(ctx)
+		tried[addr] = true
+		isTried := func(s *store.Store) bool {
+			addr, _ := s.Addr(ctx)
+			return tried[addr]
+		}
+		if unknown != nil || !slices.ContainsFunc(c.fleet.Stores, func(s *store.Store) bool { return !isTried(s) }) {
 			break
 		}
-		for tried[addr(c.fleet.Of(job.ID))] {
+		for isTried(c.fleet.Of(job.ID)) {
 			job.ID = store.NewID()
 		}
 		err = pushes.Do(ctx, c.fleet.Of(job.ID), *job)

@@ -237,7 +237,8 @@ func (c *Client) takeBatch(ctx context.Context, operation string, k wait.Kind, t
 	err = c.call(ctx, operation, topic, cmp.Or(checkTopic(topic), wrong), func() (err error) {
 		for _, partition := range c.inTurn() {
 			if len(got.Jobs) < n {
-				err = cmp.Or(err, c.takeMore(ctx, partition, k, topic, n, &got))
+				failed := partition.UntilServed(ctx, func() error { return c.takeMore(ctx, partition, k, topic, n, &got) })
+				err = cmp.Or(err, failed)
 			}
 		}
 		if len(got.Jobs) > 0 {

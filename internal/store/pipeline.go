@@ -50,6 +50,15 @@ func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
 // Close returns the connection.
 func (p *Pipeline) Close() { p.conn.Close() }
 
+// send writes the call, without its script's text.
+func (p *Pipeline) send(c *run) {
+	if c.script == nil {
+		p.write(c, c.name, c.args[0])
+	} else {
+		p.write(c, "EVALSHA", c.form.hash)
+	}
+}
+
 func (p *Pipeline) write(c *run, command string, name any) {
 	c.args[0] = name
 	if p.err == nil {
@@ -197,7 +206,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 	}
 	p.conn = conn
 	for _, c := range again {
-		p.write(c, "EVALSHA", c.form.hash)
+		p.send(c)
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -68,22 +66,6 @@ func eachStored(all []Pushed, do func(job Delayed, err *error)) {
 			}
 		}
 	}
-}
-
-// awaitReplicas is AwaitReplicas for batches.
-func awaitReplicas(ctx context.Context, batches []*pushing) {
-	stored := map[*Pipeline][]Pushed{}
-	for _, batch := range batches {
-		wanted := slices.ContainsFunc(batch.jobs, func(job Delayed) bool { return job.Replicas.N > 0 })
-		if wanted && slices.Contains(batch.errs, nil) {
-			stored[batch.by] = append(stored[batch.by], Pushed{batch.jobs, batch.errs})
-		}
-	}
-	var nodes sync.WaitGroup
-	for p, pushed := range stored {
-		nodes.Go(func() { p.AwaitReplicas(ctx, pushed...) })
-	}
-	nodes.Wait()
 }
 
 var errOtherMaster = errors.New("the master has changed meanwhile")

@@ -66,7 +66,7 @@ func readForm(name string, changes []string) *form {
 	return &form{text, hex.EncodeToString(hash[:])}
 }
 
-// Call is one run of a script and the parser of its reply. Do runs it alone. In a pipeline, Send sends it and Wait waits for the reply;
+// Call is one run of a script, or a command, and the parser of its reply. Do runs it alone. In a pipeline, Send sends it and Wait waits for the reply;
 // On does both. A Call is used once, unless a cluster could not run it: see OfOneSlot.
 type Call[T any] struct {
 	run
@@ -76,9 +76,10 @@ type Call[T any] struct {
 // run is the state of a Call in a Pipeline.
 type run struct {
 	store    *Store
-	script   *script
-	form     *form // the form of the script that was sent
-	args     []any // the first names the script
+	script   *script // nil for a command
+	name     string  // of the script or the command
+	form     *form   // the form of the script that was sent
+	args     []any   // the first names the script
 	pipeline *Pipeline
 	reply    any
 	err      error
@@ -89,7 +90,12 @@ type run struct {
 
 // newCall returns a call of the script with the result of arguments. read fails for a reply that the script can't have returned.
 func newCall[T any](s *Store, script *script, args []any, read func(reply any) (T, error)) *Call[T] {
-	return &Call[T]{run{store: s, script: script, args: args}, read}
+	return &Call[T]{run{store: s, script: script, name: script.name, args: args}, read}
+}
+
+// newCommand returns a call of a single command with at least one argument.
+func newCommand[T any](s *Store, name string, read func(reply any) (T, error), args ...any) *Call[T] {
+	return &Call[T]{run{store: s, name: name, args: args}, read}
 }
 
 // arguments returns the first arguments of a script: the keys, after a free place for the script's name. It has room for more.
@@ -142,12 +148,14 @@ func (c *Call[T]) On(ctx context.Context, p *Pipeline) (T, error) {
 
 // Send sends the call, and returns it.
 func (c *Call[T]) Send(p *Pipeline) *Call[T] {
-	c.pipeline, c.form = p, c.script.on(c.store)
-	c.reply, c.err, c.done, c.behind = nil, nil, false, false
+	c.pipeline, c.reply, c.err, c.done, c.behind = p, nil, nil, false, false
+	if c.script != nil {
+		c.form = c.script.on(c.store)
+	}
 	if c.inText {
 		p.write(&c.run, "EVAL", c.form.text)
 	} else {
-		p.write(&c.run, "EVALSHA", c.form.hash)
+		p.send(&c.run)
 	}
 	return c
 }
@@ -172,7 +180,7 @@ func (c *Call[T]) Wait(ctx context.Context) (T, error) {
 	}
 	result, err := c.read(reply)
 	if err != nil {
-		return none, errReply(c.script.name, reply)
+		return none, errReply(c.name, reply)
 	}
 	return result, nil
 }

@@ -54,38 +54,6 @@ func (s *Store) OnReplaced(f func()) { s.onReplaced = f }
 // EndWith makes calls that wait for a connection when ctx ends, and all later ones, fail with that error. Call it before the store is used.
 func (s *Store) EndWith(ctx context.Context, err error) { s.end, s.ended = ctx, err }
 
-// NodeKey identifies the stores of a ByNode. It goes, too.
-func (s *Store) NodeKey() any { return s.source }
-
-// ByNode groups items by the Redis of their stores; in a cluster each store is a group. Groups, and the items of each, keep their order.
-//
-// It goes once server and inspect do not group by nodes.
-func ByNode[T any](items []T, store func(T) *Store) (groups [][]T) {
-	places := map[*redisconn.Source]int{}
-	for _, item := range items {
-		place, known := places[store(item).source]
-		if !known {
-			place = len(groups)
-			places[store(item).source], groups = place, append(groups, nil)
-		}
-		groups[place] = append(groups[place], item)
-	}
-	return groups
-}
-
-// OneOfEachNode goes, too.
-func OneOfEachNode(stores []*Store) (first []*Store) {
-	known := map[string]bool{}
-	for _, s := range stores {
-		if addr, _ := s.Addr(context.Background()); !known[addr] {
-			known[addr], first = true, append(first, s)
-		}
-	}
-	return first
-}
-
-func itself(s *Store) *Store { return s }
-
 // Keys returns the names of the store's keys.
 func (s *Store) Keys() Keys { return s.keys }
 
