@@ -95,15 +95,15 @@ func (m *redisModel) check(k *check) {
 // step delivers one message in flight, at random. It reports whether there was one.
 func (m *redisModel) step() bool {
 	for _, p := range m.all {
+		if one := p.asks(); one != nil {
+			m.polls = append(m.polls, one)
+		}
 		m.shared.mu.Lock()
 		unused := p.unused
 		p.unused = nil
 		m.shared.mu.Unlock()
 		for _, topic := range unused {
 			m.wake(readyQueue{p, topic})
-		}
-		if one := p.asks(); one != nil {
-			m.polls = append(m.polls, one)
 		}
 	}
 	if topics := m.listener.news(); len(topics) > 0 {

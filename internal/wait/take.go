@@ -67,8 +67,9 @@ type queue struct {
 	isOut     bool // a poll is in flight
 }
 
+// queueUp polls for the queue in its turn. While a poll is in flight, done decides.
 func (q *queue) queueUp() {
-	if !q.inTurns {
+	if !q.inTurns && !q.isOut {
 		q.inTurns = true
 		q.partition.turns = append(q.partition.turns, q)
 	}
