@@ -34,13 +34,13 @@ type Cluster struct {
 	conns   guarded // to nodes with slots
 
 	mu      sync.Mutex
-	pools   map[string]*redis.Pool // by the nodes' addresses
-	owned   []slotRange            // the first one that has a slot counts
-	learned time.Time              // when the nodes were asked that last said so
-	sharded bool                   // see Source.Sharded
-	began   time.Time              // the last inquiry
-	asking  *inquiry               // under way, or nil
-	next    *inquiry               // not begun yet, or nil
+	nodes   map[string]*node // by their addresses
+	owned   []slotRange      // the first one that has a slot counts
+	learned time.Time        // when the nodes were asked that last said so
+	sharded bool             // see Source.Sharded
+	began   time.Time        // the last inquiry
+	asking  *inquiry         // under way, or nil
+	next    *inquiry         // not begun yet, or nil
 	closed  bool
 }
 
@@ -59,7 +59,7 @@ type inquiry struct {
 
 // NewCluster makes the Cluster whose nodes are found at those addresses. newPool makes each node's pool.
 func NewCluster(seeds []string, d Dialer, newPool func(Dialer) *redis.Pool) *Cluster {
-	return &Cluster{dialer: d, newPool: newPool, seeds: seeds, guides: newGuides(seeds, d), pools: map[string]*redis.Pool{}}
+	return &Cluster{dialer: d, newPool: newPool, seeds: seeds, guides: newGuides(seeds, d), nodes: map[string]*node{}}
 }
 
 var errClosed = errors.New("the cluster's connections are closed")
@@ -76,7 +76,7 @@ func (c *Cluster) Close() error {
 // leave closes all connections to nodes without slots, and forgets their pools. These stay open: redigo's may panic when they are closed under a call.
 // c.mu must be held.
 func (c *Cluster) leave() {
-	maps.DeleteFunc(c.pools, func(addr string, _ *redis.Pool) bool { return !c.owns(addr) })
+	maps.DeleteFunc(c.nodes, func(addr string, _ *node) bool { return !c.owns(addr) })
 	for _, conn := range c.conns.but(c.owns) {
 		conn.Close()
 	}
@@ -84,8 +84,8 @@ func (c *Cluster) leave() {
 
 // GetContext opens a connection to some node that answers.
 func (c *Cluster) GetContext(ctx context.Context) (conn redis.Conn, err error) {
-	if c.isClosed() {
-		return nil, errClosed
+	if err := c.learn(ctx, time.Time{}); err != nil {
+		return nil, err
 	}
 	err = c.eachNode(ctx, func(addr string) error {
 		conn, err = c.dialer.to(addr).Dial(ctx)
@@ -107,14 +107,8 @@ func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) erro
 	return joined(errors.New("no node of the cluster answers"), failures)
 }
 
-func (c *Cluster) isClosed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
-}
-
-// owner returns the pool of the node that owns the slot. It asks who does if nobody has ever said so.
-func (c *Cluster) owner(ctx context.Context, slot int) (*redis.Pool, error) {
+// owner returns the node that owns the slot. It asks who does if nobody has ever said so.
+func (c *Cluster) owner(ctx context.Context, slot int) (*node, error) {
 	if err := c.learn(ctx, time.Time{}); err != nil {
 		return nil, err
 	}
@@ -125,14 +119,15 @@ func (c *Cluster) owner(ctx context.Context, slot int) (*redis.Pool, error) {
 		c.inquire()
 		return nil, redis.Error(fmt.Sprintf("CLUSTERDOWN no node owns slot %d", slot))
 	}
-	pool := c.pools[addr]
-	if pool == nil {
+	n := c.nodes[addr]
+	if n == nil {
+		n = &node{cluster: c, addr: addr}
 		d := c.dialer
-		d.Locator = node{c, addr}
-		pool = c.newPool(d)
-		c.pools[addr] = pool
+		d.Locator = n
+		n.pool = c.newPool(d)
+		c.nodes[addr] = n
 	}
-	return pool, nil
+	return n, nil
 }
 
 // ownerOf returns the address of the node that owns the slot, "" if that is not known. c.mu must be held.
@@ -200,16 +195,17 @@ func (c *Cluster) learnSoon() {
 func (c *Cluster) inquire() *inquiry {
 	if c.next == nil && !c.closed {
 		c.next = &inquiry{ended: make(chan struct{})}
-		go c.run(c.next, c.asking)
+		go c.run(c.next, c.asking, c.began.Add(askEvery))
 	}
 	return c.next
 }
 
-func (c *Cluster) run(q, before *inquiry) {
+// run makes the inquiry, after the one before and not earlier than that.
+func (c *Cluster) run(q, before *inquiry, earliest time.Time) {
 	if before != nil {
 		<-before.ended
 	}
-	time.Sleep(time.Until(c.began.Add(askEvery)))
+	time.Sleep(time.Until(earliest))
 	c.mu.Lock()
 	q.began = time.Now()
 	c.asking, c.next, c.began = q, nil, q.began
@@ -295,24 +291,57 @@ func address(host, port, other string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// node is the Locator of a node's pool.
+// node is a node with slots, and the Locator of its pool. Cluster.mu guards what changes.
 type node struct {
 	cluster *Cluster
 	addr    string
+	pool    *redis.Pool
+	failing time.Time // since when it can't be reached; zero if it can
+	err     error     // why
+	dials   int       // under way
+}
+
+// isAway reports whether the node could not be reached for so long that no call waits for it. One at a time tries it, and others get its error: a try of
+// a node that hangs takes seconds, and there may be many partitions on it. Cluster.mu must be held.
+func (n *node) isAway() bool { return !n.failing.IsZero() && time.Since(n.failing) >= RetryWindow }
+
+// mayComeBack reports whether the node can't be reached, and a call should wait: a replica may take its place.
+func (n *node) mayComeBack() bool {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	return !n.failing.IsZero() && !n.isAway()
 }
 
 // Locate implements Locator.
-func (n node) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
+func (n *node) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	if n.isAway() && n.dials > 0 {
+		return nil, n.err
+	}
+	n.dials++
+	n.cluster.mu.Unlock()
+	began := time.Now()
 	conn, err := dial(ctx, n.addr)
-	if errors.As(err, new(redis.Error)) { // as that of a node with another password; the network's errors have the address
-		err = fmt.Errorf("node %s: %w", n.addr, err)
+	n.cluster.mu.Lock()
+	n.dials--
+	switch {
+	case err == nil:
+		n.failing = time.Time{}
+	case errors.As(err, new(redis.Error)): // as that of a node with another password; the network's errors have the address
+		n.failing, err = time.Time{}, fmt.Errorf("node %s: %w", n.addr, err)
+	case !IsOver(ctx):
+		if n.err = err; n.failing.IsZero() {
+			n.failing = began
+		}
+		n.cluster.inquire()
 	}
 	return conn, err
 }
 
 // Guard implements Locator. The connection is closed once the node has no slots, whoever waits on it: a node that hangs says nothing. If it breaks, a
 // replica may have become the master.
-func (n node) Guard(_ string, conn net.Conn) net.Conn {
+func (n *node) Guard(_ string, conn net.Conn) net.Conn {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	if !n.cluster.owns(n.addr) {

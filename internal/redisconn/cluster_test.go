@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -198,5 +199,26 @@ func TestDialWhileLoading(t *testing.T) {
 	defer conn.Close()
 	if _, err := conn.Do("GET", "key1"); err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
 		t.Errorf("it loads, and answers %v", err)
+	}
+}
+
+// A node that has been away for RetryWindow is tried by one call at a time. Others get its error, whatever their partitions.
+func TestNodeThatIsAway(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := clusterOf(s.Addr)
+	defer c.Close()
+	c.take([]slotRange{{last: 16383, owner: s.Addr}}, true, time.Now())
+	slot, other := NewSource(c).Of("{d}:"), NewSource(c).Of("{e}:")
+	n, err := slot.owner(t.Context())
+	redistest.Check(t, err)
+	n.failing, n.err, n.dials = time.Now().Add(-RetryWindow), errors.New("it hangs"), 1
+	_, err = other.Get(t.Context())
+	expectError(t, err, "it hangs")
+	n.dials = 0
+	for _, of := range []*Source{slot, other} {
+		conn, err := of.Get(t.Context())
+		redistest.Check(t, err)
+		defer conn.Close()
 	}
 }

@@ -102,8 +102,8 @@ func (s *Source) Get(ctx context.Context) (redis.Conn, error) {
 
 // GetUntried is Get without the PING to a connection that has rested. If such a connection fails, make the call again on another one.
 //
-// While the owner of a cluster's slot can't be reached it is tried again, for RetryWindow at most, as long as other nodes answer: one of them is about
-// to take its place.
+// While the owner of a cluster's slot can't be reached it is tried again, until it has been away for RetryWindow, as long as other nodes answer: one of
+// them is about to take its place.
 func (s *Source) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error) {
 	b := &borrow{Context: ctx}
 	if s.cluster == nil {
@@ -111,45 +111,43 @@ func (s *Source) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, 
 		return conn, b.rested, err
 	}
 	for tries := NewTries(RetryWindow); ; {
-		pool, err := s.find(ctx)
+		n, err := s.owner(ctx)
 		if err != nil {
 			return nil, false, err
 		}
 		asked := time.Now()
-		conn, err = pool.GetContext(b)
-		if err == nil || ctx.Err() != nil || errors.As(err, new(redis.Error)) || s.cluster.learn(ctx, asked) != nil || !tries.Wait(ctx) {
+		conn, err = n.pool.GetContext(b)
+		if err == nil || ctx.Err() != nil || !n.mayComeBack() || s.cluster.learn(ctx, asked) != nil || !tries.Wait(ctx) {
 			return conn, b.rested, err
 		}
 	}
 }
 
-// find returns the pool of the server.
-func (s *Source) find(ctx context.Context) (*redis.Pool, error) {
-	switch {
-	case s.cluster == nil:
-		return s.pool, nil
-	case s.refusal != nil:
+// owner returns the node that owns the slot.
+func (s *Source) owner(ctx context.Context) (*node, error) {
+	if s.refusal != nil {
 		return nil, s.refusal
 	}
 	return s.cluster.owner(ctx, s.slot)
 }
 
 // Dial opens a connection that is the caller's own, and does not count among the pool's.
-func (s *Source) Dial(ctx context.Context) (conn redis.Conn, err error) {
-	pool, err := s.find(ctx)
+func (s *Source) Dial(ctx context.Context) (redis.Conn, error) {
+	pool := s.pool
+	if s.cluster != nil {
+		n, err := s.owner(ctx)
+		if err != nil {
+			return nil, err
+		}
+		pool = n.pool
+	}
 	switch {
-	case err != nil:
 	case pool.DialContext != nil:
-		conn, err = pool.DialContext(ctx)
+		return pool.DialContext(ctx)
 	case pool.Dial != nil:
-		conn, err = pool.Dial()
-	default:
-		err = errors.New("redis pool has neither DialContext nor Dial")
+		return pool.Dial()
 	}
-	if err != nil && s.cluster != nil && ctx.Err() == nil {
-		s.cluster.learnSoon()
-	}
-	return conn, err
+	return nil, errors.New("redis pool has neither DialContext nor Dial")
 }
 
 // Replace returns another connection for one whose server does not do our work any more, and closes that one. It does not go back to a server's

@@ -68,9 +68,6 @@ func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err
 	}
 	for _, l := range sent {
 		one, err := l.Wait(ctx)
-		if OfOneSlot(err) {
-			one, err = l.nothing(), nil // the other queues may be known
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -112,14 +109,6 @@ func (l *Polling) Wait(ctx context.Context) (Polled, error) {
 		all.Registered = all.Registered && page.Registered
 	}
 	return all, nil
-}
-
-// nothing returns the result if the queues can't be read now.
-func (l *Polling) nothing() (all Polled) {
-	for _, p := range l.pages {
-		all.Lengths, all.Added = append(all.Lengths, make([]int, p.topics)...), append(all.Added, make([]bool, p.topics)...)
-	}
-	return all
 }
 
 // page polls some of the queues.
