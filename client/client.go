@@ -89,7 +89,7 @@ func WithLogger(l *slog.Logger) Option {
 // the Client.
 //
 // A pool should have Wait set, and read and write timeouts, as NewPool's has. While BPop waits, the Client has one
-// more connection, to each node of a cluster, dialled with the pool's Dial but not counted in MaxActive.
+// more connection, in a cluster for each partition, dialled with the pool's Dial but not counted in MaxActive.
 //
 // If the Redis or an option is nil, every call returns ErrInvalid.
 func New(r Redis, opts ...Option) *Client {

@@ -301,8 +301,8 @@ type node struct {
 	dials   int       // under way
 }
 
-// isAway reports whether the node could not be reached for so long that no call waits for it. One at a time tries it, and others get its error: a try of
-// a node that hangs takes seconds, and there may be many partitions on it. Cluster.mu must be held.
+// isAway reports whether the node could not be reached for RetryWindow, and no call waits for it any more. One at a time tries it, and others get its
+// error: a try of a node that hangs takes seconds, and there may be many partitions on it. Cluster.mu must be held.
 func (n *node) isAway() bool { return !n.failing.IsZero() && time.Since(n.failing) >= RetryWindow }
 
 // mayComeBack reports whether the node can't be reached, and a call should wait: a replica may take its place.
