@@ -262,7 +262,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	f.Do("HSET", "delayer:servers", "id", "{}")
 	s := store.New(pool, f.Prefix)
 	check(t, errOf(s.Servers(ctx)))
-	if n, err := s.Acked(ctx); n != 3 || err != nil {
+	if n, err := s.Acked().Do(ctx); n != 3 || err != nil {
 		t.Errorf("Acked = %d, %v", n, err)
 	}
 	f.Expect(state{})

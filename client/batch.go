@@ -45,7 +45,8 @@ var ErrOtherFailed = store.ErrOtherFailed
 // to Once in different groups. Up to two chunks are in flight at a time, or one if they are for groups. After an
 // error from Redis or the network no further chunk is sent.
 //
-// With several partitions (WithPartitions) each chunk belongs to one, and two chunks for each node are in flight.
+// With several partitions (WithPartitions) each chunk belongs to one. In a cluster two chunks for each partition are in flight, and an error from
+// one partition does not stop the others.
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) (results []Result, err error) {
 	if c != nil && c.hooks.push != nil {
 		var done func([]Result, error)
@@ -69,7 +70,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 }
 
 func (c *Client) pushAll(ctx context.Context, jobs []store.Delayed) []Result {
-	errs := pushChunks(ctx, jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) })
+	errs := fleet.PushAll(ctx, pushBatchKind, jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) })
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
 		r := Result{ID: job.StoredID(), Err: errs[i]}
@@ -79,18 +80,6 @@ func (c *Client) pushAll(ctx context.Context, jobs []store.Delayed) []Result {
 		results[i] = r
 	}
 	return results
-}
-
-func pushChunks(ctx context.Context, jobs []store.Delayed, at func(i int) *store.Store) []error {
-	chunks := fleet.Chunks(pushBatchKind, jobs, at)
-	pushed, _ := store.PushBatches(ctx, fleet.StoresOf(chunks), each(chunks, func(c fleet.Chunk[store.Delayed]) []store.Delayed { return c.Items }))
-	errs := make([]error, len(jobs))
-	for i, chunk := range chunks {
-		for k, place := range chunk.Places {
-			errs[place] = pushed[i][k]
-		}
-	}
-	return errs
 }
 
 func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {

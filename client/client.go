@@ -62,7 +62,8 @@ func WithPrefix(prefix string) Option {
 // braces: "delayer:{3}:". The default, also for 0, is one partition with the original's keys. A job belongs to
 // partition CRC16(tag) mod n. The tag is the text between the first { of its ID and the next }, or else the whole
 // ID: jobs whose IDs have the same tag are kept together. A topic is served from all partitions, and its order
-// holds within each. n is chosen once, and must be the same in all programs: calls of others return an error.
+// holds within each; priorities and weights of a worker's topics have less effect, because one call fetches several
+// topics of one partition. n is chosen once, and must be the same in all programs: calls of others return an error.
 func WithPartitions(n int) Option {
 	return func(o *options) { o.layout.Partitions = n }
 }
@@ -88,7 +89,7 @@ func WithLogger(l *slog.Logger) Option {
 // the Client.
 //
 // A pool should have Wait set, and read and write timeouts, as NewPool's has. While BPop waits, the Client has one
-// more connection, to each node of a cluster, dialled with the pool's Dial but not counted in MaxActive.
+// more connection, in a cluster for each partition, dialled with the pool's Dial but not counted in MaxActive.
 //
 // If the Redis or an option is nil, every call returns ErrInvalid.
 func New(r Redis, opts ...Option) *Client {
@@ -200,13 +201,7 @@ func (c *Client) begin(ctx context.Context) error {
 		c.running.Add(1)
 	}
 	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if len(c.fleet.Stores) > 1 {
-		c.fleet.Locate(ctx) // so that calls are grouped by nodes from the first one on; where that fails the call says why
-	}
-	return nil
+	return err
 }
 
 // call makes a call that Close waits for, unless an argument is wrong. The error begins with the operation and the
@@ -236,10 +231,10 @@ func (c *Client) check() error {
 // Ping checks that Redis answers, on a connection of the pool; in a cluster, that each node with partitions does.
 func (c *Client) Ping(ctx context.Context) error {
 	return c.call(ctx, "ping", "", nil, func() error {
-		err := c.fleet.Locate(ctx)
-		for _, s := range store.OneOfEachNode(c.fleet.Stores) {
+		servers, err := c.fleet.Servers(ctx)
+		for _, s := range servers {
 			if err == nil {
-				err = s.Ping(ctx)
+				err = s.Store.Ping(ctx)
 			}
 		}
 		return err

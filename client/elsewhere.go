@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/mix-basic/delayer/internal/batch"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -17,12 +16,17 @@ const maxElsewhere = 2
 // other nodes. After a lost reply the job may be stored, and another ID would store it twice.
 func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed) error {
 	err := pushes.Do(ctx, c.fleet.Of(job.ID), *job)
-	for tried := map[*redisconn.Node]bool{}; mayTryElsewhere(ctx, err) && len(tried) < maxElsewhere; {
-		tried[c.fleet.Of(job.ID).Node()] = true
-		if !slices.ContainsFunc(c.fleet.Stores, func(s *store.Store) bool { return !tried[s.Node()] }) {
+	for tried := map[string]bool{}; mayTryElsewhere(ctx, err) && len(tried) < maxElsewhere; {
+		addr, unknown := c.fleet.Of(job.ID).Addr(ctx)
+		tried[addr] = true
+		isTried := func(s *store.Store) bool {
+			addr, _ := s.Addr(ctx)
+			return tried[addr]
+		}
+		if unknown != nil || !slices.ContainsFunc(c.fleet.Stores, func(s *store.Store) bool { return !isTried(s) }) {
 			break
 		}
-		for tried[c.fleet.Of(job.ID).Node()] {
+		for isTried(c.fleet.Of(job.ID)) {
 			job.ID = store.NewID()
 		}
 		err = pushes.Do(ctx, c.fleet.Of(job.ID), *job)

@@ -38,7 +38,7 @@ func (c *Client) PushesToGroups() (underWay, gathered int) {
 func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn
 	for range 4 * batch.RoundTrips {
-		conn, err := redisconn.NewRouter(c.own).At(c.fleet.Stores[0].Keys().JobPool()).Get(ctx)
+		conn, err := redisconn.NewSource(c.own).Of(c.fleet.Stores[0].Keys().JobPool()).Get(ctx)
 		if err != nil {
 			return err
 		}

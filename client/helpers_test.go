@@ -83,7 +83,7 @@ func (f *fixture) behind(proxy string) {
 // connect takes a connection for the test's jobs from a pool.
 func (f *fixture) connect(pool client.Redis) redis.Conn {
 	f.TB.Helper()
-	conn, err := redisconn.NewRouter(pool).At(f.Prefixes()[0]).Get(f.TB.Context())
+	conn, err := redisconn.NewSource(pool).Of(f.Prefixes()[0]).Get(f.TB.Context())
 	check(f.TB, err)
 	return conn
 }

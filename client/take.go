@@ -163,7 +163,7 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // has a job is served; with several partitions this order holds within each.
 //
 // Waiting takes nothing out of Redis, so a cancelled BPop loses no job. All waiting calls of a Client share one
-// connection (to each node of a cluster), for any topics, on which Redis wakes only the Client that has waited
+// connection (in a cluster for each partition), for any topics, on which Redis wakes only the Client that has waited
 // longest. A server of the original wakes nobody, so its jobs are found by checks once a second; a Redis user may
 // lack permission to subscribe, and then the Client polls every 50 ms.
 //
@@ -237,7 +237,8 @@ func (c *Client) takeBatch(ctx context.Context, operation string, k wait.Kind, t
 	err = c.call(ctx, operation, topic, cmp.Or(checkTopic(topic), wrong), func() (err error) {
 		for _, partition := range c.inTurn() {
 			if len(got.Jobs) < n {
-				err = cmp.Or(err, c.takeMore(ctx, partition, k, topic, n, &got))
+				failed := partition.UntilServed(ctx, func() error { return c.takeMore(ctx, partition, k, topic, n, &got) })
+				err = cmp.Or(err, failed)
 			}
 		}
 		if len(got.Jobs) > 0 {

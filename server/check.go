@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -67,25 +68,36 @@ func distrust(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError))
 }
 
+// checked is what was found of some partitions.
+type checked struct {
+	cantSubscribe error
+	rehearsed     store.Rehearsal
+	err           error
+}
+
 func (s *Server) check(ctx context.Context) error {
-	if err := s.fleet.Locate(ctx); err != nil {
-		return err
-	}
+	all := make([]checked, len(s.movers)) // by the first partition
+	fleet.ByRedis(s.fleet.Stores, func(places []int) {
+		movers := make([]*mover, len(places))
+		for k, place := range places {
+			movers[k] = s.movers[place]
+		}
+		all[places[0]] = s.checkSome(ctx, movers)
+	})
 	var wrong, cantSubscribe, cantPublish error
 	var lacking []store.Lack
 	var evicting []string
-	for _, movers := range store.ByNode(s.movers, func(m *mover) *store.Store { return m.store }) {
-		noSubscribing, rehearsed, err := s.checkNode(ctx, movers)
-		if wrong == nil || store.Refused(err) {
-			wrong = cmp.Or(err, wrong)
+	for i, c := range all {
+		if wrong == nil || store.Refused(c.err) {
+			wrong = cmp.Or(c.err, wrong)
 		}
-		if err != nil {
+		if c.err != nil {
 			continue
 		}
-		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, noSubscribing), cmp.Or(cantPublish, rehearsed.CantPublish)
-		lacking = append(lacking, rehearsed.Lacking...)
-		if policy := rehearsed.Policy; policy != "" && policy != "noeviction" {
-			if addr := movers[0].store.Node().Addr; addr != "" {
+		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, c.cantSubscribe), cmp.Or(cantPublish, c.rehearsed.CantPublish)
+		lacking = append(lacking, c.rehearsed.Lacking...)
+		if policy := c.rehearsed.Policy; policy != "" && policy != "noeviction" {
+			if addr, _ := s.movers[i].store.Addr(ctx); addr != "" {
 				policy += " of node " + addr
 			}
 			evicting = append(evicting, policy)
@@ -94,7 +106,7 @@ func (s *Server) check(ctx context.Context) error {
 	if wrong != nil {
 		return wrong
 	}
-	return errors.Join(s.noChannel(cantSubscribe, cantPublish), noFeatures(lacking), evicts(evicting))
+	return errors.Join(s.noChannel(cantSubscribe, cantPublish), noFeatures(lacking), evicts(unique(evicting)))
 }
 
 func evicts(policies []string) error {
@@ -126,16 +138,19 @@ func unique(texts []string) (list []string) {
 	return list
 }
 
-// checkNode checks the partitions of movers on one node.
-func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe error, rehearsed store.Rehearsal, err error) {
-	rehearsed, err = rehearse(ctx, movers)
-	if store.InTwoSlots(err) {
-		return nil, rehearsed, fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want partitions and [redis] cluster, or a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)
+// checkSome checks the partitions of movers that share a Redis.
+func (s *Server) checkSome(ctx context.Context, movers []*mover) (c checked) {
+	c.err = movers[0].store.UntilServed(ctx, func() (err error) {
+		c.rehearsed, err = rehearse(ctx, movers)
+		return err
+	})
+	if store.InTwoSlots(c.err) {
+		c.err = fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want partitions and [redis] cluster, or a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), c.err)
 	}
-	if err == nil {
-		cantSubscribe, err = subscribeOnce(ctx, movers)
+	if c.err == nil {
+		c.cantSubscribe, c.err = subscribeOnce(ctx, movers)
 	}
-	return cantSubscribe, rehearsed, err
+	return c
 }
 
 // rehearse makes the calls of a pass, for a job that does not exist, and checks the permissions that these do not reach and

@@ -179,9 +179,7 @@ func (s *Server) writeHeartbeat(work context.Context, now time.Time) {
 			first.store.Keys().Servers(), duration.Format(now.Sub(h.written).Round(time.Second))))
 	}
 	h.tell(state, beat.Started, err)
-	if err != nil || len(s.outages.running) > 0 {
-		s.outages.reportMinor(fmt.Sprintf("Cannot write this server's state to %s; jobs are moved all the same", first.store.Keys().Servers()), err, false)
-	}
+	s.outages.reportMinor(fmt.Sprintf("Cannot write this server's state to %s; jobs are moved all the same", first.store.Keys().Servers()), err, false)
 }
 
 // ackedElsewhere is how many jobs of all partitions but the first were acknowledged, as last counted; -1 if unknown.

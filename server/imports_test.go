@@ -16,5 +16,6 @@ func TestImports(t *testing.T) {
 		"github.com/mix-basic/delayer/internal/fleet",
 		"github.com/mix-basic/delayer/internal/redisconn",
 		"github.com/mix-basic/delayer/internal/store",
+		"github.com/mix-basic/delayer/internal/wait",
 		"github.com/gomodule/redigo/redis")
 }

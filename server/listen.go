@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,61 +25,57 @@ const (
 	askAgain = 10 * time.Second
 )
 
-// listen wakes the movers, until ctx is done, for jobs that are pushed and fall due before all others of their partition.
+// listen wakes the movers, until the stop, for jobs that are pushed and fall due before all others of their partition.
 // Announcements made without a connection are lost, so each new connection starts with a poll, and without one the movers
 // poll more often.
-func (n *node) listen(ctx context.Context) {
-	refusal := newOutages(n.log)
+func (l *loop) listen() {
 	var pause redisconn.Backoff
-	for ctx.Err() == nil {
+	for l.ctx.Err() == nil {
 		began := time.Now()
-		n.subscribe(ctx, refusal)
+		l.subscribe()
 		if time.Since(began) > lastPause {
 			pause = 0
 		} else {
-			pause.Wait(ctx, firstPause, lastPause)
+			pause.Wait(l.ctx, firstPause, lastPause)
 		}
 	}
 }
 
-// subscribe listens on one connection until it breaks or ctx is done.
-func (n *node) subscribe(ctx context.Context, refusal *outages) {
-	deaf := fmt.Sprintf("Cannot subscribe to %s, jobs may be up to %v late", n.channel(store.Keys.FirstDue), duration.Format(n.polledInterval()))
-	movers := n.here()
-	if len(movers) == 0 {
-		return // all have moved to other nodes
-	}
+// subscribe listens on one connection until it breaks, or until the stop.
+func (l *loop) subscribe() {
+	deaf := fmt.Sprintf("Cannot subscribe to %s, jobs may be up to %v late", l.server.channel(store.Keys.FirstDue), duration.Format(l.server.polledInterval()))
 	silent := silence
-	if len(movers) > 1 {
+	if len(l.server.movers) > 1 {
 		silent = shortSilence
 	}
-	sub, err := movers[0].store.Subscribe(ctx, silent)
+	of := map[string]*mover{} // by channel
+	for _, m := range l.movers {
+		of[m.firstDue] = m
+	}
+	sub, err := l.movers[0].store.Subscribe(l.ctx, silent, slices.Sorted(maps.Keys(of))...)
 	if err != nil {
 		return // passes report it
 	}
 	defer sub.Close()
-	defer context.AfterFunc(ctx, func() { sub.Close() })()
-	defer n.missAll()
-	if n.listenOn(sub) != nil {
-		return
-	}
+	defer context.AfterFunc(l.ctx, func() { sub.Close() })()
+	defer l.missPushes(l.movers...)
+	l.mu.Lock()
+	l.listener = sub
+	l.mu.Unlock()
 	for {
 		event, err := sub.Receive()
 		if err != nil {
 			return
 		}
-		m := n.moverOf(event.Channel)
+		m := of[event.Channel]
 		switch {
-		case m == nil: // it has moved to another node
 		case event.Refused != nil:
-			n.missPushes(m)
-			refusal.report(deaf, n.advise(event.Refused, "+subscribe"))
-			time.AfterFunc(cmp.Or(n.test.askAgain, askAgain), func() { sub.Add(event.Channel) })
+			l.missPushes(m)
+			l.server.outages.reportOf(m.number, deaf, l.server.advise(event.Refused, "+subscribe"))
+			time.AfterFunc(cmp.Or(l.server.test.askAgain, askAgain), func() { sub.Add(event.Channel) })
 		case event.Subscribed:
 			m.missesPushes.Store(false)
-			if !n.missesAny() {
-				refusal.report(deaf, nil)
-			}
+			l.server.outages.reportOf(m.number, deaf, nil)
 			m.passBy(time.Now())
 		default:
 			m.passBy(time.Now().Add(dueIn(event.Data)))
@@ -86,44 +83,13 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 	}
 }
 
-// listenOn subscribes to the channels of the movers, also of those that join later.
-func (n *node) listenOn(sub *store.Subscription) error {
-	n.mu.Lock()
-	n.listener = sub
-	var channels []string
-	for _, m := range n.movers {
-		channels = append(channels, m.firstDue)
-	}
-	n.mu.Unlock()
-	return sub.Add(channels...)
-}
-
-func (n *node) moverOf(channel string) *mover {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, m := range n.movers {
-		if m.firstDue == channel {
-			return m
+// missPushes makes the movers poll more often, starting with the current sleep.
+func (l *loop) missPushes(movers ...*mover) {
+	for _, m := range movers {
+		if !m.missesPushes.Swap(true) {
+			m.passBy(time.Now().Add(l.server.polledInterval()))
 		}
 	}
-	return nil
-}
-
-// missPushes makes the mover poll more often, starting with the current sleep.
-func (n *node) missPushes(m *mover) {
-	if !m.missesPushes.Swap(true) {
-		m.passBy(time.Now().Add(n.polledInterval()))
-	}
-}
-
-func (n *node) missAll() {
-	for _, m := range n.here() {
-		n.missPushes(m)
-	}
-}
-
-func (n *node) missesAny() bool {
-	return slices.ContainsFunc(n.here(), func(m *mover) bool { return m.missesPushes.Load() })
 }
 
 // channel names the channel of all partitions, for log lines.
@@ -137,23 +103,22 @@ func (s *Server) channel(of func(store.Keys) string) string {
 // reportPublish logs whether waiters could be woken.
 func (m *mover) reportPublish(why error) {
 	if why != nil {
-		why = m.advise(why, "+zpopmin +publish")
+		why = m.server.advise(why, "+zpopmin +publish")
 	}
-	wake := m.channel(func(k store.Keys) string { return k.Wake("*") })
+	wake := m.server.channel(func(k store.Keys) string { return k.Wake("*") })
 	m.outages.report(fmt.Sprintf("Cannot publish to %s, waiting consumers may get jobs late", wake), why)
 }
 
 // listenAnew makes the listener reconnect: its connection may lead to a server that no client publishes to any more.
 func (m *mover) listenAnew() {
-	n := m.node.Load()
-	if n == nil {
+	l := m.loop.Load()
+	if l == nil {
 		return
 	}
-	n.mu.Lock()
-	sub := n.listener
-	n.mu.Unlock()
-	if sub != nil {
-		sub.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listener != nil {
+		l.listener.Close()
 	}
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -189,27 +188,5 @@ func TestTimers(t *testing.T) {
 				t.Errorf("it rang after %v, as it was set before", took)
 			}
 		})
-	}
-}
-
-// A node takes a partition while its listener's connection hangs: the others wait for the lock that place holds.
-func TestTakeWhileTheListenerHangs(t *testing.T) {
-	near, far := net.Pipe() // without a buffer: a write that nobody reads hangs
-	defer near.Close()
-	go far.Read(make([]byte, 1000)) // the first command only
-	s := New(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.NewConn(near, 0, 0), nil }}, Options{Partitions: 2})
-	sub, err := s.movers[0].store.Subscribe(t.Context(), time.Hour, "first")
-	check(t, err)
-	n := &node{running: &running{Server: s, began: time.Now()}, timer: &wakeTimer{precise: newTimer()}, listener: sub}
-	defer n.timer.precise.close()
-	taken := make(chan bool)
-	go func() {
-		n.take(s.movers[0])
-		close(taken)
-	}()
-	select {
-	case <-taken:
-	case <-time.After(redistest.HangBound):
-		t.Error("it hangs, too")
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// mover moves the due jobs of one partition. Its fields belong to the goroutine of its node, except where a mutex or an
+// mover moves the due jobs of one partition. Its fields belong to the goroutine of its loop, except where a mutex or an
 // atomic says otherwise.
 type mover struct {
-	*Server
+	server     *Server
 	number     int
 	store      *store.Store
 	firstDue   string       // the channel on which pushes announce the next due job
@@ -38,13 +38,13 @@ type mover struct {
 	standby      atomic.Bool  // another server should move the jobs: see prefer
 	acked        atomic.Int64 // acknowledged jobs; see ackedElsewhere
 
-	node atomic.Pointer[node] // nil while the server does not run
+	loop atomic.Pointer[loop] // nil before the first Run
 	mu   sync.Mutex
 	due  time.Time // of the next pass, see passAt; zero: never
 }
 
 func newMover(s *Server, number int, partition *store.Store, log *slog.Logger, outages *outages) *mover {
-	m := &mover{Server: s, number: number, store: partition, firstDue: partition.Keys().FirstDue(), log: log, outages: outages, stuck: newStuckJobs(outages), withoutJob: occurrencesWithoutJob{}}
+	m := &mover{server: s, number: number, store: partition, firstDue: partition.Keys().FirstDue(), log: log, outages: outages, stuck: newStuckJobs(outages), withoutJob: occurrencesWithoutJob{}}
 	// Redis does two things of this size in a row: it moves one batch and finds the next. The last quarter of the
 	// budget is for what a script cannot measure: reading the call and writing the reply.
 	m.batch = batchSize{budget: s.options.StallBudget * 3 / 8, current: firstBatch}
@@ -54,7 +54,7 @@ func newMover(s *Server, number int, partition *store.Store, log *slog.Logger, o
 
 // named adds the partition to an error, if there are several.
 func (m *mover) named(err error) error {
-	if err == nil || len(m.movers) == 1 {
+	if err == nil || len(m.server.movers) == 1 {
 		return err
 	}
 	return fmt.Errorf("partition %d: %w", m.number, err)
@@ -65,7 +65,7 @@ func (m *mover) once(ctx, work context.Context) error {
 	if _, err := m.passOnce(ctx, work); err != nil {
 		return err
 	}
-	m.outages.reportMinor(pausesFail, m.keepAllPaused(work), false)
+	m.keepAllPaused(work)
 	for _, w := range m.sweeps {
 		w.all(work)
 	}
@@ -92,14 +92,12 @@ func (m *mover) goOnSweeping(work context.Context) {
 	}
 }
 
-// nextPass is when the next pass is due, after one that began at started. Of several movers that hear of pushes, some of a
-// node have a turn in each interval. After a failed pass a due job does not make it earlier: that pass would fail too.
+// nextPass is when the next pass is due, after one that began at started. Of several movers that hear of pushes, some
+// have a turn in each interval. After a failed pass a due job does not make it earlier: that pass would fail too.
 func (m *mover) nextPass(started, job time.Time, err error) time.Time {
-	next := started.Add(m.options.Interval)
-	if m.missesPushes.Load() {
-		next = started.Add(m.polledInterval())
-	} else if n := m.node.Load(); n != nil && err == nil {
-		next = later(next, n.turnOf(m, started))
+	next := later(started.Add(m.server.options.Interval), m.turnAfter(started))
+	if err != nil || m.missesPushes.Load() {
+		next = started.Add(m.server.polledInterval())
 	}
 	if err == nil && !job.IsZero() && job.Before(next) {
 		next = job
@@ -108,6 +106,15 @@ func (m *mover) nextPass(started, job time.Time, err error) time.Time {
 		next = soon
 	}
 	return later(next, time.Now().Add(minWait))
+}
+
+// turnAfter is the mover's first turn after t. The turns of the movers are spread over lastTurn intervals, or over as many
+// intervals as there are movers, if that is less.
+func (m *mover) turnAfter(t time.Time) time.Time {
+	turns, every, began := min(len(m.server.movers), lastTurn), m.server.polledInterval(), m.loop.Load().began
+	cycle := time.Duration(turns) * every
+	at := time.Duration(m.number%turns) * every
+	return began.Add((t.Sub(began)-at+cycle)/cycle*cycle + at)
 }
 
 // passBy plans a pass no later than t; see passAt.
@@ -129,8 +136,8 @@ func (m *mover) passAt() time.Time {
 }
 
 func (m *mover) ring() {
-	if n, at := m.node.Load(), m.passAt(); n != nil && !at.IsZero() {
-		n.timer.wakeBy(at)
+	if l, at := m.loop.Load(), m.passAt(); l != nil && !at.IsZero() {
+		l.timer.wakeBy(at)
 	}
 }
 

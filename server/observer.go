@@ -13,8 +13,7 @@ type Observer interface {
 	Moved(topic string, m Moved)
 	// Dropped is called after orphans, IDs without a job, were removed.
 	Dropped(jobs int)
-	// Passed is called after each pass. err is what stopped it, or nil. It is also called while no pass can begin, because no
-	// node of a Cluster answers.
+	// Passed is called after each pass. err is what stopped it, or nil.
 	Passed(took time.Duration, err error)
 	// Called is called with Redis's own time for a script call, where Redis can measure it. The scripts are "due" and, for
 	// larger batches, "move".

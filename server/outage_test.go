@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -92,30 +91,22 @@ func TestOutageLines(t *testing.T) {
 	}
 }
 
-// Trouble in one pass of a round counts, no matter what the later passes return.
-func TestTrouble(t *testing.T) {
-	away, denied, moves := errors.New("connection refused"), redis.Error("NOPERM no"), redis.Error("TRYAGAIN the slot is on its way")
-	for name, c := range map[string]struct {
-		met  []error
-		want trouble
-	}{
-		"none":                {[]error{nil, nil}, trouble{}},
-		"refused":             {[]error{denied, nil}, trouble{}},
-		"away, then well":     {[]error{away, nil}, trouble{true, true}},
-		"away, then refused":  {[]error{away, denied}, trouble{true, true}},
-		"away at last":        {[]error{nil, away}, trouble{true, true}},
-		"a slot, then well":   {[]error{moves, nil}, trouble{true, false}},
-		"a slot, then away":   {[]error{moves, away}, trouble{true, true}},
-		"away, then its slot": {[]error{away, moves}, trouble{true, true}},
-	} {
-		var got trouble
-		for _, err := range c.met {
-			got.add(err)
-		}
-		if got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+// A failure that several movers meet is logged once, and is over when the last of them is done with it.
+func TestOutageOfSeveral(t *testing.T) {
+	log := new(recorder)
+	o := newOutages(slog.New(lines{log}))
+	down := errors.New("connection refused")
+	for _, step := range []struct {
+		number int
+		err    error
+		over   bool
+	}{{3, nil, false}, {1, down, false}, {2, down, false}, {2, down, false}, {3, nil, false}, {1, nil, false}, {1, nil, false}, {2, nil, true}, {1, nil, true}} {
+		o.reportOf(step.number, "Redis", step.err)
+		if info, _ := log.lines(); (len(info) == 1) != step.over {
+			t.Errorf("after %+v: %q", step, info)
 		}
 	}
+	log.expectErrors(t, "Redis: connection refused")
 }
 
 // Any handler gets IDs as text; a handler that needs no strings gets them as bytes.

@@ -225,11 +225,11 @@ func TestTurns(t *testing.T) {
 	for _, partitions := range []int{1, 2, 5, 10, 16, 64} {
 		s := New(&redis.Pool{}, Options{Interval: time.Hour, Partitions: partitions})
 		began := time.Now()
-		n := &node{running: &running{Server: s, began: began}, movers: s.movers}
+		l := &loop{began: began}
 		turns := min(partitions, lastTurn)
 		asked := map[time.Duration]int{}
 		for _, m := range s.movers {
-			m.node.Store(n)
+			m.loop.Store(l)
 			if partitions > 1 {
 				m.missesPushes.Store(true)
 				if at := m.nextPass(began, time.Time{}, nil); at != began.Add(polledSleep) {
@@ -237,9 +237,9 @@ func TestTurns(t *testing.T) {
 				}
 				m.missesPushes.Store(false)
 			}
-			first := n.turnOf(m, began)
+			first := m.turnAfter(began)
 			for _, since := range []time.Duration{0, time.Millisecond, 3 * polledSleep, time.Hour} {
-				at := n.turnOf(m, began.Add(since)).Sub(began)
+				at := m.turnAfter(began.Add(since)).Sub(began)
 				if at <= since || at > since+time.Duration(turns)*polledSleep || (at-first.Sub(began))%(time.Duration(turns)*polledSleep) != 0 {
 					t.Errorf("%d partitions: the turn after %v is at %v, the first at %v", partitions, since, at, first.Sub(began))
 				}

@@ -41,7 +41,7 @@ func (m *mover) passOnce(ctx, work context.Context) (next time.Time, err error) 
 // work is the context of its calls to Redis. It starts again once if the connection was closed, since a connection that broke
 // while idle is no outage.
 type pass struct {
-	*mover
+	mover       *mover
 	work        context.Context
 	started     time.Time
 	begun       bool          // the first batch is known
@@ -88,8 +88,8 @@ func (p *pass) goOn(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	if p.test.beforeMove != nil {
-		p.test.beforeMove()
+	if p.mover.server.test.beforeMove != nil {
+		p.mover.server.test.beforeMove()
 	}
 	if more = p.found.More; more {
 		if p.found, err = p.gather(p.found); err != nil {
@@ -108,7 +108,7 @@ func (p *pass) goOn(ctx context.Context) (more bool, err error) {
 	}
 	more = more || p.schedules != nil || p.skipped
 	p.found, err = p.move(p.found, more)
-	if more && p.overtaken && p.standby.Load() {
+	if more && p.overtaken && p.mover.standby.Load() {
 		p.nextBy(0) // leaves the backlog to the other server, unless that stops
 		return false, err
 	}
@@ -119,24 +119,24 @@ func (p *pass) end(ctx context.Context, err error) {
 	p.err = err
 	p.logReady()
 	named := err
-	if err != nil || p.failing {
-		named = p.named(err)
-		p.failing = err != nil
-		p.heartbeat.failed(p.number, named)
+	if err != nil || p.mover.failing {
+		named = p.mover.named(err)
+		p.mover.failing = err != nil
+		p.mover.server.heartbeat.failed(p.mover.number, named)
 	}
-	p.observe(func(o Observer) { o.Passed(time.Since(p.started), named) })
-	if len(p.stuck.last) > 0 && err == nil && ctx.Err() == nil {
-		p.stuck.forget(p.now)
+	p.mover.server.observe(func(o Observer) { o.Passed(time.Since(p.started), named) })
+	if len(p.mover.stuck.last) > 0 && err == nil && ctx.Err() == nil {
+		p.mover.stuck.forget(p.mover.now)
 	}
 	if p.cantPublish != nil || p.woken {
-		p.reportPublish(p.cantPublish)
+		p.mover.reportPublish(p.cantPublish)
 	}
 }
 
 func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
 	err = p.timely(func(ctx context.Context, calls *store.Pipeline) error {
 		sent := time.Now()
-		found, err = p.receiveDue(ctx, p.store.Due(p.query(skip)).Send(calls), sent)
+		found, err = p.receiveDue(ctx, p.mover.store.Due(p.query(skip)).Send(calls), sent)
 		return err
 	})
 	return found, err
@@ -147,9 +147,9 @@ func (p *pass) query(skip store.Counts) store.Query {
 	if p.skipped = p.schedules != nil; p.skipped {
 		skip = skip.Plus(p.schedules.count())
 	}
-	q := store.Query{Limit: p.batch.size(), Since: p.since, Skip: skip}
-	if p.since.IsZero() && !p.now.IsZero() && !p.test.moveApart {
-		q.AtOnce, q.Retry = min(atOnce, q.Limit), p.stuck.retryAt(p.redisTime(), 0)
+	q := store.Query{Limit: p.mover.batch.size(), Since: p.since, Skip: skip}
+	if p.since.IsZero() && !p.mover.now.IsZero() && !p.mover.server.test.moveApart {
+		q.AtOnce, q.Retry = min(atOnce, q.Limit), p.mover.stuck.retryAt(p.mover.redisTime(), 0)
 	}
 	return q
 }
@@ -163,7 +163,7 @@ func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err err
 		moving, dropping := p.sendMoves(calls, found)
 		var finding *store.Call[store.DueJobs]
 		if more {
-			finding = p.store.Due(p.query(store.Counts{})).Send(calls)
+			finding = p.mover.store.Due(p.query(store.Counts{})).Send(calls)
 		}
 		calls.Flush()
 		p.logReady()
@@ -189,7 +189,7 @@ func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []*
 		for first := 0; first < len(b.IDs); first += found.Limit {
 			part := b // a gathered batch may exceed the limit
 			part.IDs = b.IDs[first:min(first+found.Limit, len(b.IDs))]
-			move := p.store.Move(part, found.Now, p.redisTime(), p.stuck.retryAt(found.Now, first))
+			move := p.mover.store.Move(part, found.Now, p.mover.redisTime(), p.mover.stuck.retryAt(found.Now, first))
 			if first == 0 && len(part.IDs) < len(b.IDs) {
 				move.InText()
 			}
@@ -197,7 +197,7 @@ func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []*
 		}
 	}
 	if len(found.Orphans) > 0 {
-		dropping = p.store.Drop(found.Orphans, found.Now, p.stuck.retryAt(found.Now, 0)).Send(calls)
+		dropping = p.mover.store.Drop(found.Orphans, found.Now, p.mover.stuck.retryAt(found.Now, 0)).Send(calls)
 	}
 	return moving, dropping
 }
@@ -212,10 +212,10 @@ func (p *pass) receiveMoved(ctx context.Context, moving []*store.Call[store.Move
 			jobs += n
 			took += moved.Took
 		}
-		p.called("move", moved.Took)
+		p.mover.server.called("move", moved.Took)
 		p.recordMoved(moved, found)
 	}
-	p.batch.observe(jobs, took, time.Since(sent))
+	p.mover.batch.observe(jobs, took, time.Since(sent))
 	return failed
 }
 
@@ -223,31 +223,31 @@ func (p *pass) recordMoved(moved store.Moved, found time.Time) {
 	p.overtaken = p.overtaken || moved.Skipped > 0
 	switch {
 	case moved.PutBack > 0:
-		p.stuck.putBack(topicTrouble(moved.Topic), moved.PutBack, moved.Refused, found)
-		p.nextBy(p.stuck.every)
+		p.mover.stuck.putBack(topicTrouble(moved.Topic), moved.PutBack, moved.Refused, found)
+		p.nextBy(p.mover.stuck.every)
 	case len(moved.IDs) > 0:
 		p.moved = true
-		if len(p.stuck.last) > 0 {
-			p.stuck.over(topicTrouble(moved.Topic))
+		if len(p.mover.stuck.last) > 0 {
+			p.mover.stuck.over(topicTrouble(moved.Topic))
 		}
 		made := Moved{len(moved.IDs), moved.Lapsed, Lateness(moved.Late)}
-		p.observe(func(o Observer) { o.Moved(moved.Topic, made) })
+		p.mover.server.observe(func(o Observer) { o.Moved(moved.Topic, made) })
 		p.ready = append(p.ready, moved.Batch)
 		p.cantPublish, p.woken = cmp.Or(p.cantPublish, moved.CantPublish), p.woken || moved.Woken
 	case moved.Skipped > 0: // another server may have put them back into the pool
-		p.stuck.met(topicTrouble(moved.Topic), found)
+		p.mover.stuck.met(topicTrouble(moved.Topic), found)
 	}
 }
 
 func (p *pass) receiveDropped(ctx context.Context, dropping *store.Call[store.Dropped], found time.Time) error {
 	dropped, err := dropping.Wait(ctx)
 	if n := len(dropped.PutBack); n > 0 {
-		p.stuck.putBack(bucketTrouble, n, dropped.Refused, found)
-		p.nextBy(p.stuck.every)
+		p.mover.stuck.putBack(bucketTrouble, n, dropped.Refused, found)
+		p.nextBy(p.mover.stuck.every)
 	}
 	if n := len(dropped.IDs); n > 0 {
-		p.observe(func(o Observer) { o.Dropped(n) })
-		logJobs(p.log, slog.LevelError, "Job bucket has expired or is incomplete, job dropped", "", dropped.IDs)
+		p.mover.server.observe(func(o Observer) { o.Dropped(n) })
+		logJobs(p.mover.log, slog.LevelError, "Job bucket has expired or is incomplete, job dropped", "", dropped.IDs)
 	}
 	return err
 }
@@ -257,13 +257,13 @@ func (p *pass) receiveDue(ctx context.Context, finding *store.Call[store.DueJobs
 	if err != nil {
 		return found, err
 	}
-	p.now, p.asked = found.Now, sent
-	p.called("due", found.Took)
+	p.mover.now, p.mover.asked = found.Now, sent
+	p.mover.server.called("due", found.Took)
 	for _, moved := range found.Moved {
 		p.recordMoved(moved, found.Now)
 	}
 	p.nextBy(found.Next)
-	p.batch.observe(found.Count.Total(), found.Took, time.Since(sent))
+	p.mover.batch.observe(found.Count.Total(), found.Took, time.Since(sent))
 	return found, nil
 }
 
@@ -275,9 +275,9 @@ func (p *pass) nextBy(in time.Duration) {
 
 // timely makes calls on one connection. If they time out, batches get smaller.
 func (p *pass) timely(do func(ctx context.Context, calls *store.Pipeline) error) error {
-	err := p.pipelined(p.work, do)
+	err := p.mover.pipelined(p.work, do)
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		p.batch.halve()
+		p.mover.batch.halve()
 	}
 	return err
 }
@@ -289,7 +289,6 @@ func (m *mover) pipelined(work context.Context, do func(ctx context.Context, cal
 	calls, err := m.store.Pipeline(ctx)
 	if err == nil {
 		defer calls.Close()
-		calls.OnRefusal = store.NoWait // other movers of the node are waiting
 		if err = do(ctx, calls); calls.Replaced {
 			m.listenAnew()
 		}
@@ -334,7 +333,7 @@ func merge(first, second store.DueJobs) store.DueJobs {
 
 func (p *pass) logReady() {
 	for _, b := range p.ready {
-		logJobs(p.log, slog.LevelInfo, "Job is ready", b.Topic, b.IDs)
+		logJobs(p.mover.log, slog.LevelInfo, "Job is ready", b.Topic, b.IDs)
 	}
 	p.ready = nil
 }

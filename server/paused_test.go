@@ -2,9 +2,11 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -48,11 +50,10 @@ func TestPausesGoOnAtOnce(t *testing.T) {
 	w.Do("RPUSH", prefix+"ready_queue:t", "first")
 	w.pause("t", time.Hour)
 	w.Do("EVAL", "for i = 1, ARGV[1] do redis.call('LPUSH', KEYS[1], i) end", 1, prefix+"ready_queue:t", entries)
-	n := &node{running: &running{Server: w.server, work: t.Context()}, outages: w.server.outages}
-	movers := []*mover{w.mover()}
+	l := &loop{server: w.server, movers: w.server.movers, work: t.Context()}
 	steps := func(now time.Time) (steps int) {
-		for n.pauses.next = now; n.pauses.next == now; steps++ {
-			n.keepPaused(movers, now)
+		for l.pauses.next = now; l.pauses.next == now; steps++ {
+			l.keepPaused(now)
 		}
 		return steps
 	}
@@ -60,24 +61,24 @@ func TestPausesGoOnAtOnce(t *testing.T) {
 	if got := steps(now); got != 6 || w.Do("LLEN", prefix+"paused_queue:t") != int64(entries+1) {
 		t.Errorf("in %d steps %v entries are set aside", got, w.Do("LLEN", prefix+"paused_queue:t"))
 	}
-	if !n.pauses.next.Equal(now.Add(pausesEvery)) || !n.pauses.rested.Equal(now.Add(pausesRest)) {
-		t.Errorf("next in %v, at the earliest in %v", n.pauses.next.Sub(now), n.pauses.rested.Sub(now))
+	if !l.pauses.next.Equal(now.Add(pausesEvery)) || !l.pauses.rested.Equal(now.Add(pausesRest)) {
+		t.Errorf("next in %v, at the earliest in %v", l.pauses.next.Sub(now), l.pauses.rested.Sub(now))
 	}
 	for i := range topics {
 		w.pause(fmt.Sprint("t", i), time.Millisecond*time.Duration(500*(1+i%2)+3_600_000*(i%2)))
 	}
 	now = now.Add(2 * pausesEvery)
 	got := steps(now)
-	pages := n.pauses.rested.Sub(now) / pausesRest
+	pages := l.pauses.rested.Sub(now) / pausesRest
 	if got < 3 || int(pages) != got {
 		t.Errorf("%d steps and %d pages of %d topics", got, pages, topics)
 	}
-	if next := n.pauses.next; next.Before(n.pauses.rested) || next.After(now.Add(pausesEvery)) {
+	if next := l.pauses.next; next.Before(l.pauses.rested) || next.After(now.Add(pausesEvery)) {
 		t.Errorf("next in %v, with %d pages", next.Sub(now), pages)
 	}
-	was := n.pauses.rested
-	n.keepPaused(movers, was.Add(-time.Millisecond)) // woken by another event, or by the end of a pause
-	if n.pauses.pausesWalk != nil || n.pauses.next.Before(was) {
+	was := l.pauses.rested
+	l.keepPaused(was.Add(-time.Millisecond)) // woken by another event, or by the end of a pause
+	if l.pauses.walk != nil || l.pauses.next.Before(was) {
 		t.Error("it does not rest")
 	}
 }
@@ -137,5 +138,33 @@ func TestPausesWithoutRights(t *testing.T) {
 			}
 			w.Expect(redistest.State{Paused: queues{"t": {"a"}}, Ready: queues{"u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
 		})
+	}
+}
+
+// While no topic is paused, all partitions of a Redis are checked for pauses with one command. A partition whose keys may not be read hides no other.
+func TestPausesCostOneCommand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.partitioned(16)
+	numbers := func() (list []int) {
+		for _, m := range withPauses(t.Context(), w.server.movers) {
+			list = append(list, m.number)
+		}
+		return list
+	}
+	before := w.Calls("exists")
+	if some := numbers(); len(some) > 0 || w.Calls("exists")-before != 1 {
+		t.Errorf("without pauses: partitions %d, %d EXISTS", some, w.Calls("exists")-before)
+	}
+	check(t, p.Pause(t.Context(), "t", time.Hour, ""))
+	if some := numbers(); len(some) != 16 {
+		t.Errorf("with a pause: partitions %d", some)
+	}
+	w.SetUser("~delayer:{0}:* ~delayer:{3}:* ~delayer:{5}:* +@all")
+	_, err := p.Stores[5].Resume("t", 1).Do(t.Context())
+	check(t, err)
+	w.server = New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), Options{Partitions: 16})
+	if some := numbers(); !slices.Equal(some, []int{0, 3}) {
+		t.Errorf("with keys of three partitions: partitions %d, want 0 and 3", some)
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -37,16 +37,18 @@ func (s *Server) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 
 	s.heartbeat.begin(s.options.Version, s.options.Interval, time.Now())
-	r := &running{Server: s, ctx: ctx, work: work, began: time.Now(), nodes: map[*redisconn.Node]*node{}}
 	for _, m := range s.movers {
 		for _, w := range m.sweeps { // spread over time; the first mover sweeps at once
 			w.ended = time.Now().Add(time.Duration(m.number)*sweepAfter/time.Duration(len(s.movers)) - sweepAfter)
 		}
 		m.acked.Store(-1)
 	}
-	s.locate(ctx)
-	r.place(s.movers...)
-	r.loops.Wait()
+	var loops, listeners sync.WaitGroup
+	for _, l := range s.newLoops(ctx, work) {
+		listeners.Go(l.listen)
+		loops.Go(l.run)
+	}
+	loops.Wait()
 	for _, m := range s.movers {
 		m.standby.Store(false) // of another Run or Pass
 	}
@@ -57,28 +59,11 @@ func (s *Server) run(ctx context.Context) {
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)
-		r.listening.Wait()
+		listeners.Wait()
 	}()
 	select {
 	case <-listening:
 	case <-work.Done(): // a dial in progress cannot be cancelled
-	}
-}
-
-func (s *Server) locate(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := s.fleet.Locate(ctx)
-		s.outages.report(noRedis, err)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil {
-			s.observe(func(o Observer) { o.Passed(0, err) })
-		}
-		select {
-		case <-time.After(s.polledInterval()):
-		case <-ctx.Done():
-		}
 	}
 }
 

@@ -58,7 +58,8 @@ func TestRunWakesForDueJob(t *testing.T) {
 
 func TestNextPass(t *testing.T) {
 	const none = time.Hour
-	m := New(nil, Options{Interval: 500 * time.Millisecond})
+	m := New(nil, Options{Interval: 500 * time.Millisecond}).movers[0]
+	m.loop.Store(&loop{began: time.Now()})
 	failed := errors.New("READONLY")
 	for _, c := range []struct {
 		took, job time.Duration // duration of the pass, and time from its end until the next job is due
@@ -82,7 +83,7 @@ func TestNextPass(t *testing.T) {
 		if c.job == none {
 			job = time.Time{}
 		}
-		got := m.movers[0].nextPass(now.Add(-c.took), job, c.err).Sub(now)
+		got := m.nextPass(now.Add(-c.took), job, c.err).Sub(now)
 		// Only minWait counts from the time of the call, which is later.
 		if got < c.want || c.want > minWait && got != c.want {
 			t.Errorf("pass of %v, next job in %v, error %v: next pass in %v, want %v", c.took, c.job, c.err, got, c.want)
@@ -220,21 +221,25 @@ func TestRunStartStop(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	m := New(nil, Options{}).movers[0]
 	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).movers[0].batch.budget
-	if m.options.Interval != time.Second || m.batch.budget != share || share != 750*time.Microsecond || m.store.Keys().JobPool() != "delayer:job_pool" {
-		t.Errorf("interval %v, budget of a batch %v, pool %s", m.options.Interval, m.batch.budget, m.store.Keys().JobPool())
+	if m.server.options.Interval != time.Second || m.batch.budget != share || share != 750*time.Microsecond || m.store.Keys().JobPool() != "delayer:job_pool" {
+		t.Errorf("interval %v, budget of a batch %v, pool %s", m.server.options.Interval, m.batch.budget, m.store.Keys().JobPool())
 	}
 	if pool := New(nil, Options{Prefix: "other:"}).movers[0].store.Keys().JobPool(); pool != "other:job_pool" {
 		t.Errorf("with another prefix the pool is %s", pool)
 	}
 }
 
-// For any interval, the pool is polled often enough for jobs that no push announces.
+// For any interval, the pool is polled often enough for jobs that no push announces, and soon after a failure.
 func TestLongestSleep(t *testing.T) {
 	m := New(nil, Options{Interval: 24 * time.Hour}).movers[0]
 	started := time.Now()
+	m.loop.Store(&loop{began: started})
 	for _, job := range []time.Time{{}, started.Add(time.Hour)} {
 		if sleep := m.nextPass(started, job, nil).Sub(started); sleep >= store.AnnouncedWithin {
 			t.Errorf("the next pass is %v later, want less than %v", sleep, store.AnnouncedWithin)
+		}
+		if again := m.nextPass(started, job, errors.New("LOADING")).Sub(started); again != polledSleep {
+			t.Errorf("the next try is %v later, want %v", again, polledSleep)
 		}
 	}
 }

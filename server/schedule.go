@@ -113,10 +113,10 @@ func (p *pass) fireAndRead() error {
 		var firing *store.Call[store.FiredAll]
 		var reading *store.Call[store.Schedules]
 		if len(firings) > 0 {
-			firing = p.store.Fire(firings, p.stuck.retryAt(p.now, 0), p.options.StallBudget/2).Send(calls)
+			firing = p.mover.store.Fire(firings, p.mover.stuck.retryAt(p.mover.now, 0), p.mover.server.options.StallBudget/2).Send(calls)
 		}
 		if len(next) > 0 {
-			reading = p.store.DueSchedules(next).Send(calls)
+			reading = p.mover.store.DueSchedules(next).Send(calls)
 		}
 		fired, err = firing.Wait(ctx)
 		if err == nil {
@@ -128,7 +128,7 @@ func (p *pass) fireAndRead() error {
 	for i, one := range fired.Fired {
 		p.recordFired(firings[i], one)
 	}
-	p.withoutJob.log(p.log)
+	p.mover.withoutJob.log(p.mover.log)
 	if n := len(fired.Fired); n > 0 {
 		d.read, d.most = d.read[n:], min(2*n, schedulesAtATime)
 	}
@@ -152,12 +152,12 @@ func (p *pass) addRead(due []foundSchedule, schedules []store.Scheduled) {
 			p.found.Batches = append(p.found.Batches, store.Batch{Topic: store.ScheduleTopic, IDs: store.IDs{s.id}, Fresh: s.fresh})
 			continue
 		}
-		f, err := firingOf(scheduled, p.now)
+		f, err := firingOf(scheduled, p.mover.now)
 		trouble := fmt.Sprintf("Schedule %s can't be read, its jobs are not pushed", store.Quote(scheduled.Name))
 		if err != nil {
-			p.stuck.report(trouble, err, p.now)
+			p.mover.stuck.report(trouble, err, p.mover.now)
 		} else {
-			p.stuck.over(trouble)
+			p.mover.stuck.over(trouble)
 		}
 		p.schedules.read = append(p.schedules.read, firing{f, s.fresh})
 	}
@@ -247,15 +247,15 @@ func (p *pass) recordFired(f store.Firing, fired store.Fired) {
 	const trouble = "Schedules can't be fired"
 	switch {
 	case f.Unknown:
-		p.nextBy(p.stuck.every)
+		p.nextBy(p.mover.stuck.every)
 	case fired.Refused != nil:
-		p.stuck.putBack(trouble, 1, fired.Refused, p.now)
-		p.nextBy(p.stuck.every)
+		p.mover.stuck.putBack(trouble, 1, fired.Refused, p.mover.now)
+		p.nextBy(p.mover.stuck.every)
 	case fired.Done:
 		p.moved = true
-		p.stuck.over(trouble)
+		p.mover.stuck.over(trouble)
 		if !f.Upcoming.IsZero() {
-			p.nextBy(max(f.Upcoming.Sub(p.redisTime()), 0))
+			p.nextBy(max(f.Upcoming.Sub(p.mover.redisTime()), 0))
 		}
 		p.reportFired(f, fired)
 	}
@@ -266,20 +266,20 @@ func (p *pass) reportFired(f store.Firing, fired store.Fired) {
 	var ids store.IDs // the others overlapped
 	for _, m := range f.Occurrences {
 		if m.What == store.OccurrenceRan && len(ids) < fired.Ran {
-			what.After = p.now.Sub(m.At)
+			what.After = p.mover.now.Sub(m.At)
 			ids = append(ids, []byte(store.OccurrenceID(f.Name, m.At)))
 		}
 	}
-	p.observe(func(o Observer) { o.Fired(what) })
+	p.mover.server.observe(func(o Observer) { o.Fired(what) })
 	if fired.Followed != "" {
 		ids = store.IDs{[]byte(fired.Followed)}
 	}
 	if fired.Ran > 0 {
-		logJobs(p.log, slog.LevelInfo, "Schedule has fired", f.Topic, ids)
+		logJobs(p.mover.log, slog.LevelInfo, "Schedule has fired", f.Topic, ids)
 	}
-	p.withoutJob.count(f.Name, tooLate, f.Late)
-	p.withoutJob.count(f.Name, overlaps, fired.Overlapped)
-	p.withoutJob.count(f.Name, isPaused, f.Paused)
+	p.mover.withoutJob.count(f.Name, tooLate, f.Late)
+	p.mover.withoutJob.count(f.Name, overlaps, fired.Overlapped)
+	p.mover.withoutJob.count(f.Name, isPaused, f.Paused)
 }
 
 // Why an occurrence has no job.

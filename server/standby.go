@@ -3,6 +3,7 @@ package server
 import (
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -16,7 +17,7 @@ const takeOverAfter = 50 * time.Millisecond
 func (s *Server) prefer(others []store.ServerState) {
 	all := append([]store.ServerState{{ID: s.heartbeat.state.ID}}, others...)
 	for _, m := range s.movers {
-		m.standby.Store(store.Mover(m.number, all).ID != s.heartbeat.state.ID)
+		m.standby.Store(fleet.Mover(m.number, all).ID != s.heartbeat.state.ID)
 		m.ring()
 	}
 }

@@ -92,10 +92,10 @@ func TestStandbyIsLater(t *testing.T) {
 	timer := &fakeTimer{}
 	s := New(&redis.Pool{}, Options{})
 	m := s.movers[0]
-	m.node.Store(&node{timer: &wakeTimer{precise: timer}})
+	m.loop.Store(&loop{timer: &wakeTimer{precise: timer}})
 	s.heartbeat.state.ID = "this"
 	other := serversNamed("other")
-	if store.Mover(0, append(other, store.ServerState{ID: "this"})).ID != "other" {
+	if fleet.Mover(0, append(other, store.ServerState{ID: "this"})).ID != "other" {
 		t.Fatal("this server is preferred")
 	}
 	due := time.Now().Add(time.Hour)
@@ -118,7 +118,7 @@ func TestStandbyIsLater(t *testing.T) {
 	}
 	s.prefer(other)
 	m.passBy(due)
-	m.node.Load().timer.at = time.Time{} // asleep until later
+	m.loop.Load().timer.at = time.Time{} // asleep until later
 	s.prefer(nil)
 	if until := time.Until(due); timer.set < until || timer.set > until+takeOverAfter/2 {
 		t.Errorf("the timer is set to %v, want %v", timer.set, until)
@@ -181,7 +181,7 @@ func TestTakeOver(t *testing.T) {
 			var phantoms []store.ServerState // servers that together prefer all partitions
 			for n := 0; len(phantoms) < partitions; n++ {
 				phantom := store.ServerState{ID: fmt.Sprint("phantom", n)}
-				if store.Mover(len(phantoms), []store.ServerState{phantom, {ID: w.server.heartbeat.state.ID}}).ID == phantom.ID {
+				if fleet.Mover(len(phantoms), []store.ServerState{phantom, {ID: w.server.heartbeat.state.ID}}).ID == phantom.ID {
 					phantoms = append(phantoms, phantom)
 				}
 			}
@@ -227,7 +227,7 @@ func TestStandbyRepairsSchedules(t *testing.T) {
 	w.run()
 	w.server.awaitBeat(t)
 	var killed store.ServerState // the killed server should move the partition
-	for n := 0; killed.ID == "" || store.Mover(0, []store.ServerState{killed, {ID: w.server.heartbeat.state.ID}}).ID != killed.ID; n++ {
+	for n := 0; killed.ID == "" || fleet.Mover(0, []store.ServerState{killed, {ID: w.server.heartbeat.state.ID}}).ID != killed.ID; n++ {
 		killed = store.ServerState{ID: fmt.Sprint("killed", n), Interval: time.Second}
 	}
 	says := func() {

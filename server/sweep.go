@@ -75,7 +75,7 @@ func (m *mover) sweepDead() *sweep {
 			if first {
 				at = store.DeadPosition{}
 			}
-			limits := m.dead.Load()
+			limits := m.server.dead.Load()
 			if limits.age == never && limits.most == 0 {
 				return false, nil
 			}
@@ -100,11 +100,11 @@ func (m *mover) sweepTopics() *sweep {
 			}
 			swept, err := m.store.Sweep(ctx, at)
 			for _, stale := range swept.Gone {
-				m.observe(func(o Observer) { o.Dropped(len(stale.IDs)) })
+				m.server.observe(func(o Observer) { o.Dropped(len(stale.IDs)) })
 				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 			}
 			at = swept.Last
-			m.reportUntagged(ctx, swept.Excluded)
+			m.server.reportUntagged(ctx, swept.Excluded)
 			return swept.More && err == nil, err
 		},
 	}

@@ -123,11 +123,10 @@ type TopicOptions struct {
 	// Options.Concurrency.
 	Concurrency int
 	// Priority: jobs of lower priority wait while topics of higher priority have jobs, except for jobs
-	// already reserved, as many as the handlers finish within 10 ms. With several partitions new jobs may be
-	// seen later: see client.Fetch.
+	// already reserved, as many as the handlers finish within 10 ms.
+	// See client.Fetch for how soon new jobs are seen.
 	Priority int
-	// Weight is how often the topic is served first among those of its priority. 0 means 1. With several
-	// partitions it has less effect, because one call fetches several topics of one partition.
+	// Weight is how often the topic is served first among those of its priority. 0 means 1.
 	Weight int
 	// Rate is how many of the topic's jobs this worker starts per second. 0 means no limit.
 	Rate float64

@@ -1,22 +1,21 @@
 // Package batch lets concurrent calls of one kind share scripts and round trips.
 //
-// A caller with an item joins the line of its partition's node. While few batches of that kind are under way to the node a
-// caller goes at once, in its own goroutine; callers that come meanwhile go together in the next batch: one script for each
-// partition, all on one connection. A partition whose slot of a cluster is moving gets a line of its own.
+// A caller with an item joins the line of its store. While few batches of that kind are under way there, a caller goes at once, in its own goroutine;
+// callers that come meanwhile go together in the next batch, which is one script. A caller whose call a cluster refuses for now, because a slot moves,
+// sleeps and joins again.
 //
-// What it promises, and the test that fails without it. The first four are kept by store.Pipeline, which makes the calls.
+// What it promises, and the test that fails without it. The first three are kept by store.Pipeline, which makes the calls.
 //
 //	promise                                                               | test
 //	a script that Redis does not know is sent once; each call is done     | TestPromises; store/TestPipelineWithoutScript,
 //	once, behind others if need be                                        | store/TestPipelineSendsTheTextOnce
-//	a server that takes no writes any more is left, and what it refused   | store/TestPipelineLeavesADemotedServer
-//	is made at the next one                                               |
-//	a call that a node refused is made where the slot is                  | store/TestScriptsWhileASlotMoves
+//	a server that takes no writes any more, or has lost the slot, is      | store/TestPipelineLeavesADemotedServer,
+//	left, and what it refused is made at the next one                     | store/TestScriptsWhileASlotMoves
 //	after a lost answer it is unknown what was done; nothing is repeated  | TestPromises
 //	a moving slot delays no caller of another partition                   | TestNobodyWaitsForASlotOnItsWay
 //	callers that come while batches are under way share one script        | TestPromises
 //	each caller gets exactly one answer, its own                          | TestPromises, client/TestGatheredPushesOfOneID
-//	a caller that leaves before its item is sent has done nothing         | TestPromises, TestLeavingWhileAside
+//	a caller that leaves before its item is sent has done nothing         | TestPromises, TestLeavingWhileASlotMoves
 //	a call that was not sent says so (IsNotDone)                          | TestPromises
 //	a lone caller goes at once, in its own goroutine                      | TestPromises
 //	it leaves at its deadline                                             | TestPromises
@@ -25,57 +24,43 @@ package batch
 import (
 	"context"
 	"errors"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Batcher does items of one kind, each for a caller of its own, in batches that the callers share. Each caller gets
 // exactly its own error.
-//
-// If a node refuses a store's calls for now, because a slot of a cluster is moving, the store gets a line apart: its callers are
-// tried again in batches of their own until they are served, and delay nobody else.
 type Batcher[T any] struct {
 	owner   *Owner
 	kind    Kind[T]
 	mu      sync.Mutex
-	nodes   map[*redisconn.Node]*line[T]
-	apart   map[*store.Store]*line[T]
+	lines   map[*store.Store]*line[T]
 	callers sync.Pool // that are not in use
 }
 
-// RoundTrips is how many batches of a kind are under way to a node at a time. With more, few callers would share
+// RoundTrips is how many batches of a kind are under way to a store at a time. With more, few callers would share
 // less; with one, a caller just behind a batch would wait for two.
 const RoundTrips = 2
 
 // NewBatcher makes a Batcher of calls of that kind.
 func NewBatcher[T any](o *Owner, k Kind[T]) *Batcher[T] {
 	return &Batcher[T]{
-		owner: o, kind: k,
-		nodes: map[*redisconn.Node]*line[T]{}, apart: map[*store.Store]*line[T]{},
+		owner: o, kind: k, lines: map[*store.Store]*line[T]{},
 		callers: sync.Pool{New: func() any { return &caller[T]{answer: make(chan error, 1)} }},
 	}
 }
 
-// of returns the line that the store's callers join. Lines of nodes that nobody calls any more are dropped.
+// of returns the store's line.
 func (b *Batcher[T]) of(s *store.Store) *line[T] {
-	if l := b.apart[s]; l != nil {
-		if l.isInUse() {
-			return l
-		}
-		delete(b.apart, s)
-	}
-	node := s.Node()
-	l := b.nodes[node]
+	l := b.lines[s]
 	if l == nil {
-		maps.DeleteFunc(b.nodes, func(_ *redisconn.Node, l *line[T]) bool { return !l.isInUse() })
-		l = newLine(b, RoundTrips)
-		b.nodes[node] = l
+		l = &line[T]{batcher: b, store: s, ids: map[string]bool{}}
+		l.sender = NewSender(b.owner, s.Pipeline, &b.mu, l, RoundTrips)
+		b.lines[s] = l
 	}
-	l.latest = s
 	return l
 }
 
@@ -83,65 +68,54 @@ func (b *Batcher[T]) of(s *store.Store) *line[T] {
 // sent is not done then. While few batches are under way a caller makes the call itself, and then waits for the answer
 // until ctx's deadline, even if ctx is canceled.
 func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
+	return s.UntilServed(ctx, func() error { return b.once(ctx, s, item) })
+}
+
+func (b *Batcher[T]) once(ctx context.Context, s *store.Store, item T) error {
 	_, hurries := ctx.Deadline()
 	mayGoAlone := !hurries || b.isQuick(item)
 	b.mu.Lock()
 	l := b.of(s)
-	if mayGoAlone && !l.isApart && l.sender.underWay < l.sender.most {
-		l.sender.underWay++
+	if mayGoAlone && l.sender.TryLead() {
 		b.mu.Unlock()
-		err, refused := b.alone(ctx, l, s, item)
-		if !refused {
-			return err
-		}
-		c := b.caller(l, s, item)
-		l.goApart([]*caller[T]{c}, err)
-		return b.wait(ctx, c)
+		defer l.sender.led()
+		return l.alone(ctx, item)
 	}
-	c := b.caller(l, s, item)
+	c := b.callers.Get().(*caller[T])
+	c.item = item
 	l.queue = append(l.queue, c)
 	l.sender.Wake()
 	b.mu.Unlock()
-	return b.wait(ctx, c)
+	select {
+	case err := <-c.answer:
+		*c = caller[T]{answer: c.answer} // for another one
+		b.callers.Put(c)
+		return err
+	case <-ctx.Done():
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		l.queue = slices.DeleteFunc(l.queue, func(o *caller[T]) bool { return o == c })
+		c.left = true
+		return ctx.Err()
+	}
 }
 
-// alone makes a call for one caller in its own goroutine, which is a fifth faster than in another. refused reports that a
-// node of a cluster has not done it, as err says, and may later.
-func (b *Batcher[T]) alone(ctx context.Context, l *line[T], s *store.Store, item T) (err error, refused bool) {
-	p, err := s.Pipeline(ctx)
+// alone makes a call for one caller in its own goroutine, which is a fifth faster than in another.
+func (l *line[T]) alone(ctx context.Context, item T) error {
+	p, err := l.store.Pipeline(ctx)
 	switch {
 	case err == nil:
-		p.OnRefusal = store.NoRedirect
-		items := []T{item}
-		call := b.kind.Call(s, items).Send(p)
-		within := context.Background()
-		if _, hurries := ctx.Deadline(); hurries {
-			within = untilDeadline{ctx}
-		}
-		errs, failed := call.Wait(within)
-		if err = failed; err == nil {
-			err = errs[0]
-		} else {
-			refused = call.IsElsewhere()
-		}
-		if b.kind.Behind != nil && !refused {
-			errs = []error{err}
-			b.kind.Behind(context.Background(), p, items, errs)
-			err = errs[0]
-		}
-		p.Close()
 	case ctx.Err() != nil:
-		err = ctx.Err()
+		return ctx.Err()
 	default:
-		err = notSent{err}
+		return notSent{err}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	l.sender.underWay--
-	if len(l.queue) > 0 {
-		l.sender.Wake()
+	defer p.Close()
+	within := context.Background()
+	if _, hurries := ctx.Deadline(); hurries {
+		within = untilDeadline{ctx}
 	}
-	return err, refused
+	return l.make(within, p, []T{item})[0]
 }
 
 // maxQuick is the size of an item, in bytes, that fits in a socket's buffer, so that sending it does not wait for the network.
@@ -165,27 +139,6 @@ func (c untilDeadline) Err() error {
 	return nil
 }
 
-func (b *Batcher[T]) caller(l *line[T], s *store.Store, item T) *caller[T] {
-	c := b.callers.Get().(*caller[T])
-	c.store, c.item, c.line = s, item, l
-	return c
-}
-
-// wait waits for the caller's answer, or for the end of ctx.
-func (b *Batcher[T]) wait(ctx context.Context, c *caller[T]) error {
-	select {
-	case err := <-c.answer:
-		*c = caller[T]{answer: c.answer} // for another one
-		b.callers.Put(c)
-		return err
-	case <-ctx.Done():
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		c.line.leave(c)
-		return ctx.Err()
-	}
-}
-
 type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }
@@ -197,7 +150,7 @@ func IsNotDone(err error) bool {
 
 // TestHooks are what tests see of a Batcher. Nothing else uses them.
 type TestHooks struct {
-	UnderWay int // batches to the store's node
+	UnderWay int // batches to the store
 	Waiting  int // calls for the next one
 }
 

@@ -22,12 +22,11 @@ func checkSentinels(ctx context.Context, r config.Redis, o client.PoolOptions) (
 	if len(r.Sentinels) == 0 {
 		return nil, nil
 	}
-	dialer := daemon.Sentinels(o).Sentinels
+	sentinels := daemon.Sentinels(o)
 	var masters []string
 	var denied error
 	for _, sentinel := range r.Sentinels {
-		dialer.Locator = redisconn.Fixed(sentinel)
-		master, err := askSentinel(ctx, dialer, r.SentinelMaster)
+		master, err := askSentinel(ctx, sentinels.To(sentinel), r.SentinelMaster)
 		switch refusal := redis.Error(""); {
 		case store.Refused(err):
 			denied = err

@@ -145,7 +145,7 @@ const sampled = 100 // jobs
 // checkListpack compares the bodies of some jobs with the largest value that Redis keeps in its
 // compact encoding.
 func checkListpack(ctx context.Context, d *Doctor) ([]Finding, error) {
-	settings, err := d.nodes[0].Config(ctx, "hash-max-listpack-value", "hash-max-ziplist-value")
+	settings, err := d.nodes[0].Store.Config(ctx, "hash-max-listpack-value", "hash-max-ziplist-value")
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func checkLatencyEvents(ctx context.Context, d *Doctor) ([]Finding, error) {
 }
 
 func checkCluster(ctx context.Context, d *Doctor) ([]Finding, error) {
-	if !d.nodes[0].InCluster() {
+	if !d.nodes[0].Store.InCluster() {
 		return nil, nil
 	}
 	return d.each(func(node *store.Store) ([]Finding, error) {
@@ -227,7 +227,8 @@ func checkCluster(ctx context.Context, d *Doctor) ([]Finding, error) {
 		if err != nil || state == "ok" {
 			return nil, err
 		}
-		return one("node "+node.Node().Addr+" says that its cluster's state is "+state, "redis-cli --cluster check "+node.Node().Addr), nil
+		addr, _ := node.Addr(ctx)
+		return one("node "+addr+" says that its cluster's state is "+state, "redis-cli --cluster check "+addr), nil
 	})
 }
 

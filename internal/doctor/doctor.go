@@ -52,7 +52,7 @@ type Doctor struct {
 	InHA   bool                            // replicas are expected, because sentinels or a cluster are used
 
 	fleet  *fleet.Fleet
-	nodes  []*store.Store
+	nodes  []fleet.Server
 	away   map[*store.Store]error // nodes that do not answer, which are not asked again
 	prefix string
 	view   *health.View
@@ -98,9 +98,9 @@ func (d *Doctor) Examine(ctx context.Context, skip []string) Report {
 // knows more.
 func (d *Doctor) reach(ctx context.Context) error {
 	d.start = d.Server(ctx)
-	err := d.fleet.Locate(ctx)
+	nodes, err := d.fleet.Servers(ctx)
 	if err == nil {
-		d.nodes, d.away = store.OneOfEachNode(d.fleet.Stores), map[*store.Store]error{}
+		d.nodes, d.away = nodes, map[*store.Store]error{}
 		err = d.ping(ctx)
 	}
 	if err != nil && errors.Is(d.start, server.ErrRefused) {
@@ -112,7 +112,7 @@ func (d *Doctor) reach(ctx context.Context) error {
 // ping returns why no node works for us. A node that refuses only the PING does.
 func (d *Doctor) ping(ctx context.Context) (err error) {
 	for _, node := range d.nodes {
-		err = node.Ping(ctx)
+		err = node.Store.Ping(ctx)
 		if kind := store.KindOf(err); kind != store.NoAnswer && (kind != store.Denied || store.LacksPermission(err)) {
 			return nil
 		}
@@ -160,20 +160,20 @@ func (d *Doctor) make(ctx context.Context, checks []Check, skip []string, r *Rep
 func (d *Doctor) each(check func(node *store.Store) ([]Finding, error)) (all []Finding, failed error) {
 	for _, node := range d.nodes {
 		var found []Finding
-		err := d.away[node]
+		err := d.away[node.Store]
 		if err == nil {
-			found, err = check(node)
+			found, err = check(node.Store)
 		}
 		name := ""
 		if len(d.nodes) > 1 {
-			name = "node " + node.Node().Addr
+			name = "node " + node.Addr
 		}
 		for _, f := range found {
 			f.What = name
 			all = append(all, f)
 		}
 		if store.KindOf(err) == store.NoAnswer {
-			d.away[node] = err
+			d.away[node.Store] = err
 		}
 		if err != nil && (failed == nil || store.Refused(failed)) {
 			if failed = err; name != "" {

@@ -15,7 +15,7 @@ const clockSlack = time.Second
 
 func checkClock(ctx context.Context, d *Doctor) ([]Finding, error) {
 	began := time.Now()
-	at, err := d.nodes[0].Time(ctx)
+	at, err := d.nodes[0].Store.Time(ctx)
 	if err != nil {
 		return nil, err
 	}

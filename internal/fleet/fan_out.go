@@ -45,7 +45,7 @@ func Divide[T any](items []T, where func(i int) *store.Store) []Chunk[T] {
 }
 
 // Chunks divides the items among the partitions, and each partition's items, in order, into single calls to Redis. All
-// partitions' first chunks come first, so that every node has work.
+// partitions' first chunks come first.
 func Chunks[T any](kind batch.Kind[T], items []T, where func(i int) *store.Store) []Chunk[T] {
 	var rows [][]Chunk[T]
 	for _, all := range Divide(items, where) {
@@ -60,8 +60,8 @@ func Chunks[T any](kind batch.Kind[T], items []T, where func(i int) *store.Store
 	return slices.Concat(rows...)
 }
 
-// StoresOf returns the chunks' partitions.
-func StoresOf[T any](chunks []Chunk[T]) []*store.Store {
+// storesOf returns the chunks' partitions.
+func storesOf[T any](chunks []Chunk[T]) []*store.Store {
 	stores := make([]*store.Store, len(chunks))
 	for i, c := range chunks {
 		stores[i] = c.Store
@@ -69,7 +69,7 @@ func StoresOf[T any](chunks []Chunk[T]) []*store.Store {
 	return stores
 }
 
-// chunksAtOnce is how many chunks are in flight to a node if they belong to several partitions, and are therefore small. Chunks
+// chunksAtOnce is how many chunks are in flight to a Redis if they belong to several partitions, and are therefore small. Chunks
 // of one partition go one at a time, so that it is known exactly what has failed.
 const chunksAtOnce = 4
 
@@ -77,27 +77,29 @@ const chunksAtOnce = 4
 // concerns one chunk; any other concerns all later ones on the same connection.
 func DoAll[T any](ctx context.Context, kind batch.Kind[T], items []T, where func(i int) *store.Store) []error {
 	errs, chunks := make([]error, len(items)), Chunks(kind, items, where)
-	stores := StoresOf(chunks)
+	stores := storesOf(chunks)
 	atOnce := chunksAtOnce
 	if !slices.ContainsFunc(stores, func(s *store.Store) bool { return s != stores[0] }) {
 		atOnce = 1
 	}
 	call := func(i int) *store.Call[[]error] { return kind.Call(stores[i], chunks[i].Items) }
-	store.InTurn(ctx, stores, atOnce, call, func(i int, each []error, err error) bool {
+	InTurn(ctx, stores, atOnce, call, func(i int, each []error, err error) {
 		for k, place := range chunks[i].Places {
 			if errs[place] = err; err == nil {
 				errs[place] = each[k]
 			}
 		}
-		return true
 	})
 	return errs
 }
 
+// PausesAtOnce is how many partitions of a Redis are called together. Steps of pauses share the limits of one script.
+const PausesAtOnce = 8
+
 // everywhere makes calls in each partition until answered says that there is no more. Partitions do not stop each other. done describes the
 // operation in the error, which says in how many partitions it is done.
 func everywhere[T any](ctx context.Context, f *Fleet, done string, call func(i int, s *store.Store) *store.Call[T], answered func(i int, answer T) (more bool)) error {
-	var errs []error
+	failed := make([]error, len(f.Stores))
 	var places []int
 	for i := range f.Stores {
 		places = append(places, i)
@@ -108,17 +110,17 @@ func everywhere[T any](ctx context.Context, f *Fleet, done string, call func(i i
 		for k, i := range places {
 			stores[k] = f.Stores[i]
 		}
-		store.InTurn(ctx, stores, store.PausesAtOnce, func(k int) *store.Call[T] { return call(places[k], stores[k]) }, func(k int, answer T, err error) bool {
+		InTurn(ctx, stores, PausesAtOnce, func(k int) *store.Call[T] { return call(places[k], stores[k]) }, func(k int, answer T, err error) {
 			if i := places[k]; err != nil {
-				errs = append(errs, f.named(i, err))
+				failed[i] = f.named(i, err)
 			} else if answered(i, answer) {
 				again = append(again, i)
 			}
-			return true
 		})
+		slices.Sort(again)
 		places = again
 	}
-	n := len(f.Stores)
+	errs, n := slices.DeleteFunc(failed, func(err error) bool { return err == nil }), len(f.Stores)
 	switch {
 	case len(errs) == 0:
 		return nil
@@ -157,7 +159,7 @@ func (f *Fleet) BackOff(ctx context.Context, topic string, d time.Duration) erro
 // Resume resumes the topic in all partitions and reports whether it was paused in any.
 func (f *Fleet) Resume(ctx context.Context, topic string) (wasPaused bool, err error) {
 	step := func(_ int, s *store.Store) *store.Call[store.Resumed] {
-		return s.Resume(topic, min(len(f.Stores), store.PausesAtOnce))
+		return s.Resume(topic, min(len(f.Stores), PausesAtOnce))
 	}
 	err = everywhere(ctx, f, "resumed", step, func(_ int, r store.Resumed) (more bool) {
 		wasPaused = wasPaused || r.WasPaused

@@ -27,15 +27,15 @@ const MaxPartitions = 1024
 // use the same layout, and fail with a LayoutError if not.
 func (l Layout) Open(r redisconn.Redis, prefix string) *Fleet {
 	l.Partitions = max(l.Partitions, 1)
-	router, keys := redisconn.NewRouter(r), store.KeysOf(prefix)
-	f := &Fleet{Layout: l, keeper: store.At(router, keys.Partition(0)), single: store.At(router, keys)}
+	source, keys := redisconn.NewSource(r), store.KeysOf(prefix)
+	f := &Fleet{Layout: l, keeper: store.At(source, keys.Partition(0)), single: store.At(source, keys)}
 	admission := store.NewAdmission(f.admit)
 	for i := range l.Partitions {
 		k := keys
 		if l.Partitions > 1 {
 			k = keys.Partition(i)
 		}
-		s := store.At(router, k)
+		s := store.At(source, k)
 		s.AdmittedBy(admission)
 		f.Stores = append(f.Stores, s)
 	}
@@ -51,7 +51,10 @@ func (f *Fleet) Of(id string) *store.Store {
 }
 
 // Locate finds out on which nodes the partitions are, unless that is known. It fails if no node of a cluster answers.
-func (f *Fleet) Locate(ctx context.Context) error { return f.Stores[0].Locate(ctx) }
+func (f *Fleet) Locate(ctx context.Context) error {
+	_, err := f.Stores[0].Addr(ctx)
+	return err
+}
 
 // each makes a call in one partition after the other, until an error.
 func (f *Fleet) each(call func(i int, s *store.Store) error) error {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/batch"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
 )
@@ -56,16 +55,17 @@ func (t *Takers) Pull(of *store.Store, p *store.Pipeline, k wait.Kind, topic str
 // returns store.ErrEmpty at once if the caller does not wait. The timeout bounds the wait for a job, not how long Redis takes to say whether there is one.
 func (t *Takers) Take(ctx context.Context, r wait.Request, timeout time.Duration) (wait.Jobs, error) {
 	c := t.shared.NewCaller(r)
-	got, err := t.poll(ctx, c)
-	if err == nil {
-		return got, nil
+	var got wait.Jobs
+	poll := func() (err error) {
+		got, err = t.poll(ctx, c)
+		return err
 	}
-	if err != store.ErrEmpty && !r.Waits { // a slot of a cluster may be moving
-		for tries := redisconn.NewTries(redisconn.RetryWindow); store.OfOneSlot(err) && tries.Wait(ctx); {
-			got, err = t.poll(ctx, c)
-		}
+	if !r.Waits {
+		err := t.partitions[0].Store().UntilServed(ctx, poll)
+		return got, err
 	}
-	if !r.Waits || err != store.ErrEmpty && (ctx.Err() != nil || !store.Temporary(err)) {
+	err := poll()
+	if err == nil || err != store.ErrEmpty && (ctx.Err() != nil || !store.Temporary(err)) {
 		return got, err
 	}
 	return c.Wait(ctx, timeout, err, t.partitions)

@@ -126,10 +126,11 @@ func (c *Checker) Run(ctx context.Context) (Report, error) {
 }
 
 func (c *Checker) run(ctx context.Context) error {
-	if err := c.fleet.Locate(ctx); err != nil {
+	servers, err := c.fleet.Servers(ctx)
+	if err != nil {
 		return err
 	}
-	if err := c.measure(ctx); err != nil {
+	if err := c.measure(ctx, servers); err != nil {
 		return err
 	}
 	for _, p := range c.parts {
@@ -137,8 +138,8 @@ func (c *Checker) run(ctx context.Context) error {
 			return c.named(p, err)
 		}
 	}
-	for _, s := range store.OneOfEachNode(c.fleet.Stores) {
-		if err := c.walkKeys(ctx, s); err != nil {
+	for _, s := range servers {
+		if err := c.walkKeys(ctx, s.Store); err != nil {
 			return err
 		}
 	}
@@ -154,9 +155,9 @@ func (c *Checker) run(ctx context.Context) error {
 }
 
 // measure estimates the number of keys and entries to read.
-func (c *Checker) measure(ctx context.Context) error {
-	for _, s := range store.OneOfEachNode(c.fleet.Stores) {
-		keys, err := s.KeyCount(ctx)
+func (c *Checker) measure(ctx context.Context, servers []fleet.Server) error {
+	for _, s := range servers {
+		keys, err := s.Store.KeyCount(ctx)
 		if err != nil {
 			return err
 		}

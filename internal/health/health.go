@@ -42,7 +42,7 @@ func (l *Level) UnmarshalText(text []byte) error {
 type Finding struct {
 	Kind     string `json:"name"`           // name of the check
 	Level    Level  `json:"level"`          // Warning or Critical
-	What     string `json:"what,omitempty"` // the partition, node, server or topic that has the fault; empty: the installation
+	What     string `json:"what,omitempty"` // what has the fault, such as a topic or a server; empty: the installation
 	Evidence string `json:"evidence"`       // observed values
 	Fix      string `json:"fix"`            // command or setting that repairs the fault
 }
@@ -72,7 +72,7 @@ func Look(ctx context.Context, jobs *inspect.Inspector) *View {
 	return v
 }
 
-// Unreadable finds what can't be read, other than for missing permissions. A partition that refuses them is broken.
+// Unreadable finds what can't be read, other than for missing permissions. Where only a part refuses them, it is broken.
 func Unreadable(v *View) (found []Finding) {
 	for _, f := range v.Failures() {
 		found = append(found, NotRead(f.Where, f.Err))
@@ -197,7 +197,7 @@ func Paused(v *View) (found []Finding, _ error) {
 
 func ofTopic(topic string) string { return fmt.Sprintf("topic %q", topic) }
 
-// Throttled finds topics whose limit is too low, or gives no partition their jobs.
+// Throttled finds topics whose limit is too low, or keeps jobs from everybody.
 func Throttled(v *View) (found []Finding, _ error) {
 	for _, t := range v.Topics {
 		switch {

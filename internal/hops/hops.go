@@ -7,7 +7,7 @@ package hops
 // count is how many functions a call passes through, and in how many files.
 type count struct{ functions, files int }
 
-// allowed has the maximum for each call of program calls: a plain job, one partition, a warm connection. If you make a plain
+// allowed has the maximum for each call of program calls: a plain job on a warm connection. If you make a plain
 // call longer, change its row and say why in the commit.
 var allowed = map[string]count{
 	"push": {42, 12},

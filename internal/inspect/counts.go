@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/fleet"
@@ -95,7 +94,8 @@ func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []stri
 		} else {
 			each.unknown()
 		}
-		each.Number, each.Node = i, o.fleet.Stores[i].Node().Addr
+		each.Number = i
+		each.Node, _ = o.fleet.Stores[i].Addr(ctx)
 	}
 	return Counts{Time: sum.Time, Pool: sum.Pool, Waiting: sum.Waiting, Overdue: sum.Overdue, Topics: sum.Topics, Partitions: partitions}, nil
 }
@@ -117,6 +117,9 @@ func (c Counts) failures() failures {
 	return failed
 }
 
+// overdueAtOnce is the number of partitions per round trip.
+const overdueAtOnce = 64
+
 // Overdue is Counts.Overdue and its partition; Partition is Unknown if there is only one.
 type Overdue struct {
 	For       time.Duration
@@ -128,19 +131,10 @@ type Overdue struct {
 func (o *Inspector) Overdue(ctx context.Context) (Overdue, error) {
 	failed := o.none()
 	overdue := make([]time.Duration, len(failed))
-	var nodes sync.WaitGroup
-	for _, numbers := range o.byNode(ctx, failed) {
-		nodes.Go(func() {
-			stores := make([]*store.Store, len(numbers))
-			for k, i := range numbers {
-				stores[k] = o.fleet.Stores[i]
-			}
-			for k, found := range store.OverdueOf(ctx, stores) {
-				overdue[numbers[k]], failed[numbers[k]] = found.For, inTime(ctx, found.Err)
-			}
-		})
-	}
-	nodes.Wait()
+	call := func(i int) *store.Call[time.Duration] { return o.fleet.Stores[i].Overdue() }
+	fleet.InTurn(ctx, o.fleet.Stores, overdueAtOnce, call, func(i int, late time.Duration, err error) {
+		overdue[i], failed[i] = late, inTime(ctx, err)
+	})
 	if err := failed.all(); err != nil {
 		return Overdue{}, fmt.Errorf("measure overdue jobs: %w", err)
 	}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -20,51 +20,40 @@ const partitionPatience = 1500 * time.Millisecond
 // failures say why partitions cannot be read, by number; nil for those that can.
 type failures []error
 
-// gather reads a part from each partition that has not failed yet, in parallel over nodes; the parts of the others are
-// zero. A node that does not answer is asked once: its other partitions fail like the first one. gather fails if all have failed.
+// gather reads a part from each partition that has not failed yet, in a cluster from several at a time; the parts of the others are
+// zero. A Redis that does not answer is asked once: its other partitions fail like the first one. gather fails if all have failed.
 func gather[T any](ctx context.Context, o *Inspector, failed failures, read func(ctx context.Context, i int, s *store.Store) (T, error)) ([]T, error) {
 	parts := make([]T, len(failed))
-	var nodes sync.WaitGroup
-	for _, numbers := range o.byNode(ctx, failed) {
-		nodes.Go(func() {
-			var away error
-			for _, i := range numbers {
-				if failed[i] = away; away == nil {
-					failed[i] = o.patiently(ctx, func(ctx context.Context) error {
-						part, err := read(ctx, i, o.fleet.Stores[i])
-						if err == nil {
-							parts[i] = part
-						}
-						return err
-					})
-				}
-				if store.KindOf(failed[i]) == store.NoAnswer {
-					away = failed[i]
-				}
-			}
-		})
+	var numbers []int
+	var stores []*store.Store
+	for i, s := range o.fleet.Stores {
+		if failed[i] == nil {
+			numbers, stores = append(numbers, i), append(stores, s)
+		}
 	}
-	nodes.Wait()
+	fleet.ByRedis(stores, func(places []int) {
+		var away error
+		for _, place := range places {
+			i := numbers[place]
+			if failed[i] = away; away == nil {
+				failed[i] = o.patiently(ctx, func(ctx context.Context) error {
+					part, err := read(ctx, i, o.fleet.Stores[i])
+					if err == nil {
+						parts[i] = part
+					}
+					return err
+				})
+			}
+			if store.KindOf(failed[i]) == store.NoAnswer {
+				away = failed[i]
+			}
+		}
+	})
 	return parts, failed.all()
 }
 
 // none returns the failures before anything was read.
 func (o *Inspector) none() failures { return make(failures, len(o.fleet.Stores)) }
-
-// byNode returns the numbers of the partitions that have not failed, grouped by node.
-func (o *Inspector) byNode(ctx context.Context, failed failures) [][]int {
-	o.locate(ctx)
-	var numbers []int
-	for i := range o.fleet.Stores {
-		if failed[i] == nil {
-			numbers = append(numbers, i)
-		}
-	}
-	return store.ByNode(numbers, func(i int) *store.Store { return o.fleet.Stores[i] })
-}
-
-// locate finds out on which nodes the partitions are. If that fails, each partition's own error says why.
-func (o *Inspector) locate(ctx context.Context) { o.patiently(ctx, o.fleet.Locate) }
 
 // patiently bounds the time for a partition if there are others.
 func (o *Inspector) patiently(ctx context.Context, read func(context.Context) error) error {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -35,19 +36,25 @@ type Info struct {
 // Info reads it from each node with partitions, several only in a cluster. A node that does not answer sets Missing,
 // unless none answers.
 func (o *Inspector) Info(ctx context.Context) ([]Info, error) {
-	o.locate(ctx)
-	nodes := store.OneOfEachNode(o.fleet.Stores)
+	var nodes []fleet.Server
+	err := o.patiently(ctx, func(ctx context.Context) (err error) {
+		nodes, err = o.fleet.Servers(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read INFO: %w", err)
+	}
 	all, failed := make([]Info, len(nodes)), make(failures, len(nodes))
 	var asking sync.WaitGroup
 	for i, node := range nodes {
 		asking.Go(func() {
 			var says map[string]string
 			err := o.patiently(ctx, func(ctx context.Context) (err error) {
-				says, err = node.Info(ctx)
+				says, err = node.Store.Info(ctx)
 				return err
 			})
 			all[i] = infoOf(says)
-			if all[i].Node = node.Node().Addr; err != nil {
+			if all[i].Node = node.Addr; err != nil {
 				all[i].Missing = err.Error()
 			}
 			if !store.Refused(err) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -56,7 +57,7 @@ func WithMovers(counts []PartitionCounts, servers []store.ServerState) []Partiti
 	alive := store.Alive(servers)
 	all := make([]Partition, len(counts))
 	for i, c := range counts {
-		all[i] = Partition{c, store.Mover(c.Number, alive)}
+		all[i] = Partition{c, fleet.Mover(c.Number, alive)}
 	}
 	return all
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
@@ -141,6 +140,27 @@ func TestBrokenPartition(t *testing.T) {
 	}
 }
 
+// onNodes returns an Inspector of 4 partitions on two nodes of a cluster, as far as it sees, and the node with those of that remainder by 2.
+func onNodes(t *testing.T, remainder int) (f *fixture, away *redistest.Server) {
+	t.Helper()
+	f, _ = onRedis(t)
+	layout := fleet.Layout{Partitions: 4}
+	f.Inspector = New(nil, "", layout)
+	for k := range 2 {
+		node := redistest.StartNode(t)
+		pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: node.Addr}))
+		t.Cleanup(func() { pool.Close() })
+		on := layout.Open(pool, store.DefaultPrefix)
+		for i := k; i < 4; i += 2 {
+			f.fleet.Stores[i] = on.Stores[i]
+		}
+		if k == remainder {
+			away = node
+		}
+	}
+	return f, away
+}
+
 // A partition whose node hangs or is gone is reported, too. All unreadable partitions are named together, and each
 // read takes a bounded time.
 func TestPartitionsOfABrokenNode(t *testing.T) {
@@ -151,15 +171,9 @@ func TestPartitionsOfABrokenNode(t *testing.T) {
 				redistest.Long(t) // each read waits for its time limit
 			}
 			t.Parallel()
-			f, other := onRedis(t)
-			away := redistest.Start(t)
-			f.Inspector = &Inspector{fleet: &fleet.Fleet{Layout: fleet.Layout{Partitions: 4}}}
-			layout := fleet.Layout{Partitions: 4}
-			on := []*fleet.Fleet{layout.Open(other.Pool(), store.DefaultPrefix), layout.Open(away.Pool(), store.DefaultPrefix)}
+			f, away := onNodes(t, 1)
 			for i := range 4 {
-				s := on[i%2].Stores[i]
-				f.fleet.Stores = append(f.fleet.Stores, s)
-				_, err := s.Push([]store.Delayed{{Job: store.Job{ID: fmt.Sprint(i), Topic: "topic", Body: "b"}, Due: store.Due{After: time.Hour}}}).Do(f.ctx)
+				_, err := f.fleet.Stores[i].Push([]store.Delayed{{Job: store.Job{ID: fmt.Sprint(i), Topic: "topic", Body: "b"}, Due: store.Due{After: time.Hour}}}).Do(f.ctx)
 				f.check(err)
 			}
 			whole := f.counts()
@@ -193,7 +207,7 @@ func (f *fixture) expectBroken(whole Counts, why string, broken ...int) {
 	for i, p := range got.Partitions {
 		want := whole.Partitions[i]
 		if slices.Contains(broken, i) {
-			want = PartitionCounts{Number: i, Waiting: Unknown, Ready: Unknown, Reserved: Unknown, Dead: Unknown, Overdue: Unknown, Err: p.Err}
+			want = PartitionCounts{Number: i, Node: want.Node, Waiting: Unknown, Ready: Unknown, Reserved: Unknown, Dead: Unknown, Overdue: Unknown, Err: p.Err}
 		} else {
 			waiting += p.Waiting
 		}
@@ -227,13 +241,7 @@ func (f *fixture) expectBroken(whole Counts, why string, broken ...int) {
 // A Snapshot queries an unreachable node once, not once per partition.
 func TestSnapshotOfABrokenNode(t *testing.T) {
 	t.Parallel()
-	f, other := onRedis(t)
-	away := redistest.Start(t)
-	f.Inspector = New(other.Pool(), "", fleet.Layout{Partitions: 2})
-	f.fleet.Stores = nil
-	for i, pool := range []*redis.Pool{away.Pool(), other.Pool()} {
-		f.fleet.Stores = append(f.fleet.Stores, store.New(pool, fmt.Sprintf("delayer:{%d}:", i)))
-	}
+	f, away := onNodes(t, 0)
 	away.Kill()
 	s, err := f.snapshot(f.ctx)
 	f.check(err)

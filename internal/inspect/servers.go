@@ -33,7 +33,7 @@ func (o *Inspector) acked(ctx context.Context, failed failures) (all int64, err 
 	failed = slices.Clone(failed)
 	if err = failed.any(); err == nil {
 		var parts []int64
-		parts, _ = gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (int64, error) { return s.Acked(ctx) })
+		parts, _ = gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (int64, error) { return s.Acked().Do(ctx) })
 		for _, acked := range parts {
 			all += acked
 		}

@@ -1,7 +1,6 @@
 package redisconn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,41 +24,42 @@ const (
 	askEvery = 100 * time.Millisecond
 )
 
-// Cluster is a Redis Cluster: the Router of its slots. It keeps which node owns which slot, and has a pool for each
-// node that it needs. It asks the nodes anew, one at a time, when an answer says, or a connection that breaks may mean,
-// that the owners have changed.
+// Cluster is a Redis Cluster. It finds the node that owns a slot, as Sentinel finds a master: it asks the nodes, and again once MOVED, or a connection
+// that breaks, says that owners may have changed. Partitions on one node share its pool, of which nothing outside knows.
 type Cluster struct {
-	dialer  Dialer // opens connections to nodes; its Locator is not used
+	dialer  Dialer // its Locator is not used
 	newPool func(Dialer) *redis.Pool
 	seeds   []string
-	asking  SingleFlight // asks the nodes
+	guides  guides  // the seeds, and all nodes with slots
+	conns   guarded // to nodes with slots
 
 	mu      sync.Mutex
-	nodes   map[string]*Node // by their addresses
-	owned   []slotRange      // in their order
-	moved   map[int]move     // what was said since
-	version uint64           // see Router
-	first   string           // who is asked first, as it was named last; "" for none
-	asked   time.Time        // when they were asked last who answered
-	sharded bool             // see Slot.Sharded
-	soon    bool             // somebody is about to ask
+	nodes   map[string]*node // by their addresses
+	owned   []slotRange      // the first one that has a slot counts
+	learned time.Time        // when the nodes were asked that last said so
+	sharded bool             // see Source.Sharded
+	began   time.Time        // the last inquiry
+	asking  *inquiry         // under way, or nil
+	next    *inquiry         // not begun yet, or nil
 	closed  bool
 }
 
 type slotRange struct {
 	first, last int
 	owner       string
+	moved       time.Time // when MOVED said so; zero if CLUSTER SLOTS did
 }
 
-// move is what MOVED says of a slot.
-type move struct {
-	owner string
-	at    time.Time
+// inquiry asks the nodes who owns which slot.
+type inquiry struct {
+	began time.Time
+	ended chan struct{}
+	err   error
 }
 
 // NewCluster makes the Cluster whose nodes are found at those addresses. newPool makes each node's pool.
 func NewCluster(seeds []string, d Dialer, newPool func(Dialer) *redis.Pool) *Cluster {
-	return &Cluster{dialer: d, newPool: newPool, seeds: seeds, nodes: map[string]*Node{}, moved: map[int]move{}}
+	return &Cluster{dialer: d, newPool: newPool, seeds: seeds, guides: newGuides(seeds, d), nodes: map[string]*node{}}
 }
 
 var errClosed = errors.New("the cluster's connections are closed")
@@ -67,179 +68,195 @@ var errClosed = errors.New("the cluster's connections are closed")
 func (c *Cluster) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
-	c.version++
-	for _, n := range c.nodes {
-		c.leave(n)
-	}
+	c.closed, c.owned = true, nil
+	c.leave()
 	return nil
 }
 
-// leave closes all connections to the node. Its pool stays open: redigo's may panic when they are closed under a call. mu must be held.
-func (c *Cluster) leave(n *Node) {
-	n.left = true
-	delete(c.nodes, n.Addr)
-	n.drop(func(*nodeConn) bool { return true })
+// leave closes all connections to nodes without slots, and forgets their pools. These stay open: redigo's may panic when they are closed under a call.
+// c.mu must be held.
+func (c *Cluster) leave() {
+	maps.DeleteFunc(c.nodes, func(addr string, _ *node) bool { return !c.owns(addr) })
+	for _, conn := range c.conns.but(c.owns) {
+		conn.Close()
+	}
 }
 
 // GetContext opens a connection to some node that answers.
 func (c *Cluster) GetContext(ctx context.Context) (conn redis.Conn, err error) {
-	if c.isClosed() {
-		return nil, errClosed
+	if err := c.learn(ctx, time.Time{}); err != nil {
+		return nil, err
 	}
 	err = c.eachNode(ctx, func(addr string) error {
-		d := c.dialer
-		d.Locator = Fixed(addr)
-		conn, err = d.Dial(ctx)
+		conn, err = c.dialer.to(addr).Dial(ctx)
 		return err
 	})
 	return conn, err
 }
 
-func (c *Cluster) isClosed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
-}
-
-// At returns the slot of the tag in the prefix.
-func (c *Cluster) At(prefix string) Source {
-	if tag, found := tagIn(prefix); found {
-		return &Slot{cluster: c, slot: SlotOf(tag)}
-	}
-	return c.noSlot(prefix)
-}
-
-// Version implements Router.
-func (c *Cluster) Version() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.version
-}
-
-// Locate asks the nodes who owns which slot, unless any has ever told.
-func (c *Cluster) Locate(ctx context.Context) error {
-	c.mu.Lock()
-	known := len(c.owned) > 0
-	c.mu.Unlock()
-	if known {
+func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) error {
+	failures, found := c.guides.each(ctx, func(addr string) error {
+		if err := do(addr); err != nil {
+			return fmt.Errorf("%s: %w", addr, err)
+		}
+		return nil
+	})
+	if found {
 		return nil
 	}
-	return c.learn(ctx, time.Time{})
+	return joined(errors.New("no node of the cluster answers"), failures)
 }
 
-func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) error {
-	failed, separator := errors.New("no node of the cluster answers"), ":"
-	for _, addr := range c.addrs() {
-		err := do(addr)
-		if err == nil {
-			return nil
-		}
-		failed = fmt.Errorf("%w%s %s: %w", failed, separator, addr, err) // one line
-		separator = ";"
-		if ctx.Err() != nil {
-			break
-		}
+// owner returns the node that owns the slot. It asks who does if nobody has ever said so.
+func (c *Cluster) owner(ctx context.Context, slot int) (*node, error) {
+	if err := c.learn(ctx, time.Time{}); err != nil {
+		return nil, err
 	}
-	return failed
-}
-
-// addrs returns the addresses of all known nodes, first of the one that was named last, and then the seeds.
-func (c *Cluster) addrs() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var addrs []string
-	if c.first != "" {
-		addrs = append(addrs, c.first)
+	addr := c.ownerOf(slot)
+	if addr == "" {
+		c.inquire()
+		return nil, redis.Error(fmt.Sprintf("CLUSTERDOWN no node owns slot %d", slot))
 	}
-	for _, i := range rand.Perm(len(c.owned)) {
-		addrs = append(addrs, c.owned[i].owner)
+	n := c.nodes[addr]
+	if n == nil {
+		n = &node{cluster: c, addr: addr}
+		d := c.dialer
+		d.Locator = n
+		n.pool = c.newPool(d)
+		c.nodes[addr] = n
 	}
-	addrs = append(addrs, c.seeds...)
-	seen := map[string]bool{}
-	return slices.DeleteFunc(addrs, func(addr string) bool {
-		again := seen[addr]
-		seen[addr] = true
-		return again
-	})
+	return n, nil
 }
 
-// learn asks the nodes who owns which slot, unless that was done since.
+// ownerOf returns the address of the node that owns the slot, "" if that is not known. c.mu must be held.
+func (c *Cluster) ownerOf(slot int) string {
+	for _, r := range c.owned {
+		if r.first <= slot && slot <= r.last {
+			return r.owner
+		}
+	}
+	return ""
+}
+
+// owns reports whether the node of that address owns a slot. c.mu must be held.
+func (c *Cluster) owns(addr string) bool {
+	return slices.ContainsFunc(c.owned, func(r slotRange) bool { return r.owner == addr })
+}
+
+// moved takes in that the owner of the slot has said who owns it now: host:port, where the host may be an IPv6 address without brackets, or :port on
+// its own host. If that node has no name, the address is missing; then another node must be asked.
+func (c *Cluster) moved(slot int, addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inquire()
+	colon := strings.LastIndexByte(addr, ':')
+	if colon < 0 || addr[:colon] == unnamed {
+		return
+	}
+	addr = address(strings.Trim(addr[:colon], "[]"), addr[colon+1:], c.ownerOf(slot))
+	c.guides.rank(addr, true)
+	c.owned = slices.DeleteFunc(c.owned, func(r slotRange) bool { return r.first == slot && !r.moved.IsZero() })
+	c.owned = slices.Insert(c.owned, 0, slotRange{slot, slot, addr, time.Now()})
+}
+
+// learn waits until the nodes have been asked, after that moment, who owns which slot.
 func (c *Cluster) learn(ctx context.Context, since time.Time) error {
-	for !c.lastAsked().After(since) { // an answer that was on its way may be older
-		if err := c.asking.Do(ctx, func() error { return c.askOne(ctx) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *Cluster) lastAsked() time.Time {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.asked
-}
-
-// askOne asks the first node that answers, if need be after a pause.
-func (c *Cluster) askOne(ctx context.Context) error {
+	q := c.asking
+	switch {
+	case c.closed:
+		c.mu.Unlock()
+		return errClosed
+	case c.learned.After(since):
+		c.mu.Unlock()
+		return nil
+	case q == nil || !q.began.After(since): // its answer may be older
+		q = c.inquire()
+	}
+	c.mu.Unlock()
 	select {
-	case <-time.After(time.Until(c.lastAsked().Add(askEvery))):
+	case <-q.ended:
+		return q.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	began := time.Now()
-	return c.eachNode(ctx, func(addr string) error {
-		owned, sharded, err := c.ask(ctx, addr)
-		if err == nil {
-			c.learned(owned, sharded, began)
-		}
-		return err
-	})
 }
 
-// learnSoon makes somebody ask the nodes, and does not wait for it. mu must be held.
+// learnSoon makes the Cluster ask the nodes.
 func (c *Cluster) learnSoon() {
-	if c.soon || c.closed {
-		return
-	}
-	c.soon = true
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), RetryWindow)
-		defer cancel()
-		since := time.Now()
-		c.mu.Lock()
-		c.soon = false
-		c.mu.Unlock()
-		c.learn(ctx, since)
-	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inquire()
 }
 
-func (c *Cluster) ask(ctx context.Context, addr string) (owned []slotRange, sharded bool, err error) {
-	d := c.dialer
-	d.Locator = Fixed(addr)
-	d = d.within(askWithin)
-	conn, err := d.Dial(ctx)
-	if err != nil {
-		return nil, false, err
+// inquire returns the inquiry that begins next. Thousands of calls may want one: they are made one at a time, askEvery apart. c.mu must be held.
+func (c *Cluster) inquire() *inquiry {
+	if c.next == nil && !c.closed {
+		c.next = &inquiry{ended: make(chan struct{})}
+		go c.run(c.next, c.asking, c.began.Add(askEvery))
 	}
-	defer conn.Close()
-	list, err := redis.Values(redis.DoContext(conn, ctx, "CLUSTER", "SLOTS"))
-	if err != nil {
-		return nil, false, err
+	return c.next
+}
+
+// run makes the inquiry, after the one before and not earlier than that.
+func (c *Cluster) run(q, before *inquiry, earliest time.Time) {
+	if before != nil {
+		<-before.ended
 	}
+	time.Sleep(time.Until(earliest))
+	c.mu.Lock()
+	q.began = time.Now()
+	c.asking, c.next, c.began = q, nil, q.began
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), RetryWindow)
+	defer cancel()
+	q.err = c.eachNode(ctx, func(addr string) error { return c.ask(ctx, addr, q.began) })
+	c.mu.Lock()
+	c.asking = nil
+	c.mu.Unlock()
+	close(q.ended)
+}
+
+// ask asks a node who owns which slot.
+func (c *Cluster) ask(ctx context.Context, addr string, began time.Time) error {
+	list, err := redis.Values(c.guides.ask(ctx, addr, "CLUSTER", "SLOTS"))
+	if err != nil {
+		return err
+	}
+	var owned []slotRange
+	sharded := false
 	for _, item := range list {
 		r, named, err := readRange(item, addr)
 		if err != nil {
-			return nil, false, fmt.Errorf("it answers CLUSTER SLOTS with %.200s", fmt.Sprint(item))
+			return fmt.Errorf("it answers CLUSTER SLOTS with %.200s", fmt.Sprint(item))
 		}
-		owned = append(owned, r)
-		sharded = named > 3
+		owned, sharded = append(owned, r), named > 3
 	}
 	if len(owned) == 0 {
-		return nil, false, errors.New("it knows no owners of slots")
+		return errors.New("it knows no owners of slots")
 	}
-	slices.SortFunc(owned, func(a, b slotRange) int { return cmp.Compare(a.first, b.first) })
-	return owned, sharded, nil
+	c.take(owned, sharded, began)
+	return nil
+}
+
+// take takes in what a node said that was asked at that moment. What MOVED has said since counts.
+func (c *Cluster) take(owned []slotRange, sharded bool, asked time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	rand.Shuffle(len(owned), func(i, j int) { owned[i], owned[j] = owned[j], owned[i] }) // a node may be behind: each is asked now and then
+	newer := slices.DeleteFunc(c.owned, func(r slotRange) bool { return !r.moved.After(asked) })
+	c.owned, c.sharded, c.learned = append(newer, owned...), sharded, asked
+	var addrs []string
+	for _, r := range c.owned {
+		addrs = append(addrs, r.owner)
+	}
+	c.guides.set(append(addrs, c.seeds...))
+	c.leave()
 }
 
 // readRange reads {first, last, {host, port, …}, replicas …}. named counts what is said of the owner: 4 values from Redis 7.0
@@ -274,57 +291,62 @@ func address(host, port, other string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// learned notes what a node has said that was asked at that moment.
-func (c *Cluster) learned(owned []slotRange, sharded bool, asked time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.owned, c.sharded, c.asked, c.first = owned, sharded, asked, ""
-	c.version++
-	maps.DeleteFunc(c.moved, func(_ int, m move) bool { return m.at.Before(asked) })
-	for addr, n := range c.nodes {
-		if c.owns(addr) {
-			n.drop(func(conn *nodeConn) bool { return conn.slot != nil && c.ownerOf(*conn.slot) != addr })
-		} else {
-			c.leave(n)
+// node is a node with slots, and the Locator of its pool. Cluster.mu guards what changes.
+type node struct {
+	cluster *Cluster
+	addr    string
+	pool    *redis.Pool
+	failing time.Time // since when it can't be reached; zero if it can
+	err     error     // why
+	dials   int       // under way
+}
+
+// isAway reports whether the node could not be reached for RetryWindow, and no call waits for it any more. One at a time tries it, and others get its
+// error: a try of a node that hangs takes seconds, and there may be many partitions on it. Cluster.mu must be held.
+func (n *node) isAway() bool { return !n.failing.IsZero() && time.Since(n.failing) >= RetryWindow }
+
+// mayComeBack reports whether the node can't be reached, and a call should wait: a replica may take its place.
+func (n *node) mayComeBack() bool {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	return !n.failing.IsZero() && !n.isAway()
+}
+
+// Locate implements Locator.
+func (n *node) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	if n.isAway() && n.dials > 0 {
+		return nil, n.err
+	}
+	n.dials++
+	n.cluster.mu.Unlock()
+	began := time.Now()
+	conn, err := dial(ctx, n.addr)
+	n.cluster.mu.Lock()
+	n.dials--
+	switch {
+	case err == nil:
+		n.failing = time.Time{}
+	case errors.As(err, new(redis.Error)): // as that of a node with another password; the network's errors have the address
+		n.failing, err = time.Time{}, fmt.Errorf("node %s: %w", n.addr, err)
+	case !IsOver(ctx):
+		if n.err = err; n.failing.IsZero() {
+			n.failing = began
 		}
+		n.cluster.inquire()
 	}
+	return conn, err
 }
 
-func (c *Cluster) owns(addr string) bool {
-	for _, m := range c.moved {
-		if m.owner == addr {
-			return true
-		}
+// Guard implements Locator. The connection is closed once the node has no slots, whoever waits on it: a node that hangs says nothing. If it breaks, a
+// replica may have become the master.
+func (n *node) Guard(_ string, conn net.Conn) net.Conn {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	if !n.cluster.owns(n.addr) {
+		conn.Close()
+		return conn
 	}
-	return slices.ContainsFunc(c.owned, func(r slotRange) bool { return r.owner == addr })
-}
-
-// ownerOf is the address of the node that owns the slot, "" if that is not known.
-func (c *Cluster) ownerOf(slot int) string {
-	if m, ok := c.moved[slot]; ok {
-		return m.owner
-	}
-	i, _ := slices.BinarySearchFunc(c.owned, slot, func(r slotRange, slot int) int { return cmp.Compare(r.last, slot) })
-	if i < len(c.owned) && c.owned[i].first <= slot {
-		return c.owned[i].owner
-	}
-	return ""
-}
-
-func (c *Cluster) owner(slot int) *Node {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	addr := c.ownerOf(slot)
-	if addr == "" || c.closed {
-		return nil
-	}
-	n := c.nodes[addr]
-	if n == nil {
-		n = &Node{Addr: addr, cluster: c, conns: map[*nodeConn]bool{}}
-		d := c.dialer
-		d.Locator = toNode{n, nil}
-		n.pool = Pool{c.newPool(d)}
-		c.nodes[addr] = n
-	}
-	return n
+	return n.cluster.conns.add(n.addr, conn, n.cluster.learnSoon)
 }

@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -37,7 +38,7 @@ func TestSlotsShareANode(t *testing.T) {
 	var all sync.WaitGroup
 	for _, prefix := range []string{"d:{0}:", "d:{1}:", "d:{2}:", "d:{3}:", "{d}:"} {
 		all.Go(func() {
-			slot := c.At(prefix)
+			slot := NewSource(c).Of(prefix)
 			for range 20 {
 				conn, err := slot.Get(t.Context())
 				if err != nil {
@@ -49,8 +50,8 @@ func TestSlotsShareANode(t *testing.T) {
 				}
 				conn.Close()
 			}
-			if !slot.(*Slot).Sharded() || slot.Node() != c.At("d:{0}:").Node() {
-				t.Error("the node, or its version, is not known")
+			if addr, err := slot.Addr(t.Context()); !slot.Sharded() || addr != s.Addr {
+				t.Errorf("the node is %s, %v, or its version is not known", addr, err)
 			}
 		})
 	}
@@ -61,7 +62,7 @@ func TestSlotsShareANode(t *testing.T) {
 	if n := s.Calls("cluster|slots"); n != 1 {
 		t.Errorf("it was asked %d times who owns what, want once", n)
 	}
-	expectError(t, func() error { _, err := c.At("d:").Get(t.Context()); return err }(), "CROSSSLOT", "want partitions, such as 16")
+	expectError(t, func() error { _, err := NewSource(c).Of("d:").Get(t.Context()); return err }(), "CROSSSLOT", "want partitions, such as 16")
 }
 
 // All connections end with the Cluster, and none is opened after that.
@@ -70,7 +71,7 @@ func TestClosedCluster(t *testing.T) {
 	s := oneNode(t)
 	before := s.Connections()
 	c := clusterOf(s.Addr)
-	slot := c.At("{d}:")
+	slot := NewSource(c).Of("{d}:")
 	idle, err := slot.Get(t.Context())
 	redistest.Check(t, err)
 	own, err := slot.Dial(t.Context())
@@ -90,7 +91,7 @@ func TestNoNodeAnswers(t *testing.T) {
 	t.Parallel()
 	c := clusterOf("127.0.0.1:1", "127.0.0.1:2")
 	defer c.Close()
-	_, err := c.At("{d}:").Get(t.Context())
+	_, err := NewSource(c).Of("{d}:").Get(t.Context())
 	expectError(t, err, "no node of the cluster answers: 127.0.0.1:1: dial", "; 127.0.0.1:2: dial")
 }
 
@@ -104,9 +105,9 @@ func TestNodeWithAnotherPassword(t *testing.T) {
 	c := clusterOf(cluster.Servers[0].Addr)
 	defer c.Close()
 	for prefix := 0; ; prefix++ {
-		slot := c.At(fmt.Sprintf("d:{%d}:", prefix)).(*Slot)
+		slot := NewSource(c).Of(fmt.Sprintf("d:{%d}:", prefix))
 		conn, err := slot.Get(t.Context())
-		if slot.cluster.owner(slot.slot).Addr == other.Addr {
+		if addr, _ := slot.Addr(t.Context()); addr == other.Addr {
 			expectError(t, err, "node "+other.Addr+": NOAUTH")
 			_, err = slot.Dial(t.Context())
 			expectError(t, err, "node "+other.Addr+": NOAUTH")
@@ -125,14 +126,14 @@ func TestMovedInARow(t *testing.T) {
 	s := oneNode(t)
 	c := clusterOf(s.Addr)
 	defer c.Close()
-	slot := c.At("{d}:").(*Slot)
-	_, err := slot.owner(t.Context())
+	slot := NewSource(c).Of("{d}:")
+	_, err := slot.Addr(t.Context())
 	redistest.Check(t, err)
 	began := time.Now()
 	for range 1000 {
-		slot.Moved(slot.slot, ":"+s.Addr[strings.LastIndex(s.Addr, ":")+1:]) // as a node says that does not know its host
-		if addr := slot.cluster.owner(slot.slot).Addr; addr != s.Addr {
-			t.Fatalf("the owner is %s, want %s", addr, s.Addr)
+		slot.Moved(":" + s.Addr[strings.LastIndex(s.Addr, ":")+1:]) // as a node says that does not know its host
+		if addr, err := slot.Addr(t.Context()); addr != s.Addr {
+			t.Fatalf("the owner is %s, %v, want %s", addr, err, s.Addr)
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
@@ -170,14 +171,11 @@ func TestAddresses(t *testing.T) {
 		":7000": "10.0.0.9:7000", "?:7000": "10.0.0.9:6379", "nonsense": "10.0.0.9:6379",
 	} {
 		c := clusterOf("127.0.0.1:1")
-		c.learned([]slotRange{{0, 16383, "10.0.0.9:6379"}}, true, time.Now())
-		slot := c.At("{d}:").(*Slot)
-		slot.Moved(slot.slot, addr)
-		c.mu.Lock()
-		got := c.ownerOf(slot.slot)
-		c.mu.Unlock()
-		if got != want {
-			t.Errorf("MOVED to %s: the owner is %s, want %s", addr, got, want)
+		c.take([]slotRange{{first: 0, last: 16383, owner: "10.0.0.9:6379"}}, true, time.Now())
+		slot := NewSource(c).Of("{d}:")
+		slot.Moved(addr)
+		if got, err := slot.Addr(t.Context()); got != want || err != nil {
+			t.Errorf("MOVED to %s: the owner is %s, %v, want %s", addr, got, err, want)
 		}
 		c.Close()
 	}
@@ -201,5 +199,26 @@ func TestDialWhileLoading(t *testing.T) {
 	defer conn.Close()
 	if _, err := conn.Do("GET", "key1"); err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
 		t.Errorf("it loads, and answers %v", err)
+	}
+}
+
+// A node that has been away for RetryWindow is tried by one call at a time. Others get its error, whatever their partitions.
+func TestNodeThatIsAway(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := clusterOf(s.Addr)
+	defer c.Close()
+	c.take([]slotRange{{last: 16383, owner: s.Addr}}, true, time.Now())
+	slot, other := NewSource(c).Of("{d}:"), NewSource(c).Of("{e}:")
+	n, err := slot.owner(t.Context())
+	redistest.Check(t, err)
+	n.failing, n.err, n.dials = time.Now().Add(-RetryWindow), errors.New("it hangs"), 1
+	_, err = other.Get(t.Context())
+	expectError(t, err, "it hangs")
+	n.dials = 0
+	for _, of := range []*Source{slot, other} {
+		conn, err := of.Get(t.Context())
+		redistest.Check(t, err)
+		defer conn.Close()
 	}
 }

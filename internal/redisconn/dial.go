@@ -13,29 +13,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Locator knows where the server is that takes our writes. Each dial asks it, so it need not be told of
-// failures: what breaks, or takes no writes, is dialled anew.
-type Locator interface {
-	// Locate calls dial, with one address after the other, until that opens a connection.
-	Locate(ctx context.Context, dial Dial) (redis.Conn, error)
-	// Guard may close a connection to an address once the server is elsewhere.
-	Guard(addr string, conn net.Conn) net.Conn
-}
-
-// Dial opens a connection to an address: host:port, or the path of a unix socket.
-type Dial func(ctx context.Context, addr string) (redis.Conn, error)
-
-// Fixed is the Locator of a server that is always at the same address.
-type Fixed string
-
-// Locate implements Locator.
-func (f Fixed) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
-	return dial(ctx, string(f))
-}
-
-// Guard implements Locator.
-func (f Fixed) Guard(_ string, conn net.Conn) net.Conn { return conn }
-
 // Network returns the network of an address: unix for the path of a socket, which begins with "/", "./", "../" or "@".
 func Network(addr string) string {
 	for _, p := range []string{"/", "./", "../", "@"} {
@@ -63,6 +40,12 @@ func (d Dialer) within(most time.Duration) Dialer {
 			*timeout = most
 		}
 	}
+	return d
+}
+
+// to is a Dialer of connections to that address.
+func (d Dialer) to(addr string) Dialer {
+	d.Locator = Fixed(addr)
 	return d
 }
 

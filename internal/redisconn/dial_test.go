@@ -31,8 +31,9 @@ func TestDialAsksTheLocator(t *testing.T) {
 		}
 		return dial(ctx, addr)
 	})}
-	pool := Pool{&redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: CheckRested}}
-	defer pool.Close()
+	own := &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: CheckRested}
+	defer own.Close()
+	pool := NewSource(own)
 	get := func() redis.Conn {
 		t.Helper()
 		conn, err := pool.Get(t.Context())

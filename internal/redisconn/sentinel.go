@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,64 +14,58 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-const (
-	// askWithin is how long a sentinel may take to answer, so that one that hangs holds nobody up for long.
-	askWithin = time.Second
-	// watchEvery is how often the sentinels are asked whether another server is the master now, and how long a
-	// sentinel that is to tell us so may be silent.
-	watchEvery = time.Second
-	// restSilent is for how long a sentinel that did not answer is asked behind all others.
-	restSilent = 10 * time.Second
-)
+// watchEvery is how often the sentinels are asked whether another server is the master now.
+const watchEvery = time.Second
 
 // Sentinel finds the master of a name, as Redis Sentinel has it.
 type Sentinel struct {
-	Name      string
-	Sentinels Dialer // opens connections to them; its Locator is not used
+	name      string
+	sentinels guides
+	conns     guarded       // to what was the master when they were dialled
+	every     time.Duration // watchEvery, but for tests
 
-	every time.Duration // watchEvery, but for tests
-
-	mu        sync.Mutex
-	addrs     []string             // the one that answered last is first, the one that failed last is last
-	silent    map[string]time.Time // when one last did not answer
-	dial      Dial                 // the last one
-	conns     map[*masterConn]bool
-	stopWatch context.CancelFunc // nil if there are no connections
+	mu       sync.Mutex
+	dial     Dial // the last one
+	watching bool
 }
 
-// NewSentinel makes one of the sentinels at those addresses.
+// NewSentinel makes one of the sentinels at those addresses, to which the Dialer opens connections. Its Locator is not used.
 func NewSentinel(name string, addrs []string, sentinels Dialer) *Sentinel {
-	sentinels = sentinels.within(askWithin)
-	return &Sentinel{Name: name, Sentinels: sentinels, every: watchEvery, addrs: slices.Clone(addrs), silent: map[string]time.Time{}, conns: map[*masterConn]bool{}}
+	return &Sentinel{name: name, sentinels: newGuides(addrs, sentinels), every: watchEvery}
 }
+
+// To returns the Dialer of connections to a sentinel.
+func (s *Sentinel) To(addr string) Dialer { return s.sentinels.dialer.to(addr) }
 
 // Locate asks one sentinel after the other, until one names a server that dial finds to be a master.
-func (s *Sentinel) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
+func (s *Sentinel) Locate(ctx context.Context, dial Dial) (conn redis.Conn, err error) {
 	s.mu.Lock()
 	s.dial = dial
 	s.mu.Unlock()
-	var failures []error
-	for _, sentinel := range s.inTurn() {
-		conn, err := s.ask(ctx, sentinel, dial)
+	failures, found := s.sentinels.each(ctx, func(sentinel string) error {
+		addr, err := s.ask(ctx, sentinel)
 		if err == nil {
-			s.rank(sentinel, true)
-			return conn, nil
+			if conn, err = dialMaster(ctx, dial, addr); err != nil {
+				err = fmt.Errorf("master %s: %w", addr, err)
+			}
 		}
-		if ctx.Err() != context.Canceled { // else the caller gave up
-			s.rank(sentinel, false)
+		if err != nil {
+			return fmt.Errorf("sentinel %s: %w", sentinel, err)
 		}
-		failures = append(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
-		if IsOver(ctx) {
-			break
+		s.sentinels.rank(sentinel, true)
+		return nil
+	})
+	if found {
+		return conn, nil
+	}
+	if slices.ContainsFunc(failures, func(err error) bool { return !isRefusal(err) }) { // trying again may help while another one is away
+		for i, err := range failures {
+			if isRefusal(err) {
+				failures[i] = errors.New(err.Error())
+			}
 		}
 	}
-	return nil, s.notFound(failures)
-}
-
-// IsOver reports whether ctx is done, or its deadline has passed: a connection notices that a little sooner.
-func IsOver(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+	return nil, joined(fmt.Errorf("no master %q is found", s.name), failures)
 }
 
 // refusal is a sentinel's no to whoever we are.
@@ -82,58 +75,14 @@ func (r refusal) Unwrap() error { return r.error }
 
 func isRefusal(err error) bool { return errors.As(err, new(refusal)) }
 
-// notFound joins the errors in one line. That a sentinel refuses us is its text only, unless all do: trying again may help
-// while another one is away.
-func (s *Sentinel) notFound(failures []error) error {
-	joined := fmt.Errorf("no master %q is found", s.Name)
-	separator := ":"
-	hopeless := !slices.ContainsFunc(failures, func(err error) bool { return !isRefusal(err) })
-	for _, err := range failures {
-		if isRefusal(err) && !hopeless {
-			err = errors.New(err.Error())
-		}
-		joined = fmt.Errorf("%w%s %w", joined, separator, err)
-		separator = ";"
-	}
-	return joined
-}
-
-func (s *Sentinel) ask(ctx context.Context, sentinel string, dial Dial) (redis.Conn, error) {
-	addr, err := s.master(ctx, sentinel)
+// ask returns the address of the server that the sentinel names.
+func (s *Sentinel) ask(ctx context.Context, sentinel string) (addr string, err error) {
+	parts, err := redis.Strings(s.sentinels.ask(ctx, sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.name))
 	switch {
 	case errors.As(err, new(redis.Error)) || errors.As(err, new(*tls.CertificateVerificationError)) || Alert(err) != nil:
-		return nil, refusal{err}
-	case err != nil:
-		return nil, err
-	}
-	conn, err := dial(ctx, addr)
-	if err != nil {
-		return nil, fmt.Errorf("master %s: %w", addr, err)
-	}
-	if err := checkRole(ctx, conn); err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("master %s: %w", addr, err)
-	}
-	return conn, nil
-}
-
-func (s *Sentinel) master(ctx context.Context, sentinel string) (addr string, err error) {
-	defer func() {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.silent[sentinel] = time.Now()
-		}
-	}()
-	conn, err := s.connect(ctx, sentinel)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	parts, err := redis.Strings(redis.DoContext(conn, ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name))
-	switch {
+		return "", refusal{err}
 	case errors.Is(err, redis.ErrNil):
-		return "", fmt.Errorf("it knows no master %q", s.Name)
+		return "", fmt.Errorf("it knows no master %q", s.name)
 	case err != nil:
 		return "", err
 	case len(parts) != 2:
@@ -142,14 +91,21 @@ func (s *Sentinel) master(ctx context.Context, sentinel string) (addr string, er
 	return net.JoinHostPort(parts[0], parts[1]), nil
 }
 
-func (s *Sentinel) connect(ctx context.Context, sentinel string) (redis.Conn, error) {
-	d := s.Sentinels
-	d.Locator = Fixed(sentinel)
-	return d.Dial(ctx)
+// Master asks the sentinels, in turn, until one names a server, which may be unreachable. It returns the last sentinel's error.
+func (s *Sentinel) Master(ctx context.Context) (addr string, err error) {
+	s.sentinels.each(ctx, func(sentinel string) error {
+		addr, err = s.ask(ctx, sentinel)
+		return err
+	})
+	return addr, err
 }
 
-// checkRole refuses a server that says it is no master. A user without the permission to ask trusts the sentinel.
-func checkRole(ctx context.Context, conn redis.Conn) error {
+// dialMaster refuses a server that says it is no master: a sentinel may be behind. A user without the permission to ask trusts the sentinel.
+func dialMaster(ctx context.Context, dial Dial, addr string) (redis.Conn, error) {
+	conn, err := dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
 	reply, err := redis.Values(redis.DoContext(conn, ctx, "ROLE"))
 	var role string
 	if err == nil {
@@ -157,44 +113,15 @@ func checkRole(ctx context.Context, conn redis.Conn) error {
 	}
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), "NOPERM"):
-		return nil
+		err = nil
 	case err == nil && role != "master":
-		return fmt.Errorf("its role is %s", role)
+		err = fmt.Errorf("its role is %s", role)
 	}
-	return err
-}
-
-// inTurn are the sentinels in the order in which they are asked: those last that were silent a while ago, as each costs askWithin.
-func (s *Sentinel) inTurn() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rests := func(sentinel string) bool { return time.Since(s.silent[sentinel]) < restSilent }
-	var resting []string
-	addrs := slices.DeleteFunc(slices.Clone(s.addrs), func(sentinel string) bool {
-		if rests(sentinel) {
-			resting = append(resting, sentinel)
-		}
-		return rests(sentinel)
-	})
-	return append(addrs, resting...)
-}
-
-// rank makes that sentinel the first to be asked next time, because it has named the master, or the last.
-func (s *Sentinel) rank(sentinel string, first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	others := slices.DeleteFunc(s.addrs, func(addr string) bool { return addr == sentinel })
-	if s.addrs = append(others, sentinel); first {
-		s.addrs = append([]string{sentinel}, others...)
-		delete(s.silent, sentinel)
+	if err != nil {
+		conn.Close()
+		return nil, err
 	}
-}
-
-// masterConn is a connection to what was the master when it was dialled.
-type masterConn struct {
-	net.Conn
-	sentinel *Sentinel
-	addr     string
+	return conn, nil
 }
 
 // Guard implements Locator. The connection is closed once the sentinels name another master, whoever waits on it: a master that
@@ -202,44 +129,26 @@ type masterConn struct {
 func (s *Sentinel) Guard(addr string, conn net.Conn) net.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &masterConn{conn, s, addr}
-	s.conns[c] = true
-	if s.stopWatch == nil {
-		var ctx context.Context
-		ctx, s.stopWatch = context.WithCancel(context.Background())
-		go s.watch(ctx)
+	if !s.watching {
+		s.watching = true
+		go s.watch()
 	}
-	return c
+	return s.conns.add(addr, conn, func() {})
 }
 
-func (c *masterConn) Close() error {
-	c.sentinel.forget(c)
-	return c.Conn.Close()
+// watch looks for another master regularly, as long as there are connections.
+func (s *Sentinel) watch() {
+	for s.isWanted() {
+		time.Sleep(s.every)
+		s.look(context.Background())
+	}
 }
 
-// forget ends the watch with the last connection.
-func (s *Sentinel) forget(c *masterConn) {
+func (s *Sentinel) isWanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.conns, c)
-	if len(s.conns) == 0 && s.stopWatch != nil {
-		s.stopWatch()
-		s.stopWatch = nil
-	}
-}
-
-// watch looks for another master regularly.
-func (s *Sentinel) watch(ctx context.Context) {
-	tick := time.NewTicker(s.every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		s.look(ctx)
-	}
+	s.watching = len(s.conns.but(func(string) bool { return false })) > 0
+	return s.watching
 }
 
 // look leaves all other servers than the one that the sentinels name.
@@ -250,44 +159,19 @@ func (s *Sentinel) look(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	if others := s.others(master); len(others) > 0 && s.isMaster(ctx, master) {
-		for _, c := range others {
-			c.Close()
-		}
+	others := s.conns.but(func(addr string) bool { return addr == master })
+	if len(others) == 0 {
+		return
 	}
-}
-
-// Master asks the sentinels, in turn, until one names a server, which may be unreachable. It returns the last sentinel's error.
-func (s *Sentinel) Master(ctx context.Context) (addr string, err error) {
-	for _, sentinel := range s.inTurn() {
-		if addr, err = s.master(ctx, sentinel); err == nil || ctx.Err() == context.Canceled {
-			return addr, err
-		}
-		s.rank(sentinel, false)
-	}
-	return "", err
-}
-
-// isMaster reports whether the server says so: a sentinel may be behind.
-func (s *Sentinel) isMaster(ctx context.Context, addr string) bool {
 	s.mu.Lock()
 	dial := s.dial
 	s.mu.Unlock()
-	conn, err := dial(ctx, addr)
+	conn, err := dialMaster(ctx, dial, master)
 	if err != nil {
-		return false
+		return
 	}
-	defer conn.Close()
-	return checkRole(ctx, conn) == nil
-}
-
-func (s *Sentinel) others(master string) (others []*masterConn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		if c.addr != master {
-			others = append(others, c)
-		}
+	conn.Close()
+	for _, c := range others {
+		c.Close()
 	}
-	return others
 }

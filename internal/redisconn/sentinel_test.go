@@ -41,7 +41,7 @@ func TestSentinelsInTurn(t *testing.T) {
 			t.Errorf("role %v, %v", role, err)
 		}
 		conn.Close()
-		if first := s.inTurn()[0]; first != right.Addr {
+		if first := s.sentinels.inTurn()[0]; first != right.Addr {
 			t.Errorf("%s is asked first, want %s", first, right.Addr)
 		}
 	}
@@ -71,7 +71,7 @@ func TestSentinelsWithAPassword(t *testing.T) {
 	d, s := by("m", sentinel.Addr)
 	_, err := d.Dial(t.Context())
 	expectError(t, err, "NOAUTH")
-	s.Sentinels.Username, s.Sentinels.Password = "asker", "secret"
+	s.sentinels.dialer.Username, s.sentinels.dialer.Password = "asker", "secret"
 	conn, err := d.Dial(t.Context())
 	redistest.Check(t, err)
 	conn.Close()
@@ -163,7 +163,7 @@ func TestHungSentinelIsAskedLast(t *testing.T) {
 	if _, err := d.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("error %v, want that of the deadline", err)
 	}
-	if first := s.inTurn()[0]; first != right.Addr {
+	if first := s.sentinels.inTurn()[0]; first != right.Addr {
 		t.Errorf("%s is asked first, want %s", first, right.Addr)
 	}
 }
@@ -174,7 +174,7 @@ func TestRightsWithSentinels(t *testing.T) {
 	master := redistest.Start(t)
 	sentinel := redistest.StartSentinel(t, master, 1, "user asker on >secret"+redistest.Rights(t, "sentinel"))
 	d, s := by("m", sentinel.Addr)
-	s.Sentinels.Username, s.Sentinels.Password = "asker", "secret"
+	s.sentinels.dialer.Username, s.sentinels.dialer.Password = "asker", "secret"
 	d.Username, d.Password = "u", "p"
 	for _, user := range []string{"daemon", "producer", "consumer", "worker", "operator"} {
 		master.SetUser(redistest.Rights(t, user) + " +role")
@@ -203,7 +203,7 @@ func TestHungSentinelIsAskedBehindThoseThatFail(t *testing.T) {
 	for range 2 {
 		_, err := d.Dial(t.Context())
 		expectError(t, err, "its role is slave", "sentinel "+hung.Addr)
-		if first := s.inTurn()[0]; first != behind.Addr {
+		if first := s.sentinels.inTurn()[0]; first != behind.Addr {
 			t.Errorf("%s is asked first, want %s", first, behind.Addr)
 		}
 	}
@@ -213,7 +213,7 @@ func TestHungSentinelIsAskedBehindThoseThatFail(t *testing.T) {
 		if err == nil {
 			conn.Close()
 		}
-		return err == nil && s.inTurn()[0] == hung.Addr
+		return err == nil && s.sentinels.inTurn()[0] == hung.Addr
 	})
 }
 
@@ -233,7 +233,7 @@ func TestGivenUpAtASentinel(t *testing.T) {
 	if _, err := d.Dial(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if got := s.inTurn()[0]; got != mute.Addr().String() {
+	if got := s.sentinels.inTurn()[0]; got != mute.Addr().String() {
 		t.Errorf("%s is asked first, want the one that was given up", got)
 	}
 }

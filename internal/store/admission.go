@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-
-	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // ErrNotAdmitted is the error of an Admission that refuses a program for good.
@@ -15,7 +13,7 @@ var ErrNotAdmitted = errors.New("not admitted")
 type Admission struct {
 	ask   func(ctx context.Context) (lasting bool, err error)
 	done  atomic.Bool
-	asked redisconn.SingleFlight
+	asked singleFlight
 }
 
 // NewAdmission returns an Admission that calls ask, one call at a time, until ask reports a final answer.

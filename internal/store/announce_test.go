@@ -16,7 +16,7 @@ import (
 func (b *backend) monitor(t *testing.T, call func()) []string {
 	t.Helper()
 	redistest.NotExternal(t, "reads with MONITOR what others do, too")
-	conn, err := b.pool.Dial(t.Context())
+	conn, err := b.source.Dial(t.Context())
 	check(t, err)
 	check(t, errOf(conn.Do("MONITOR")))
 	call()

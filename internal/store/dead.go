@@ -101,7 +101,7 @@ func (s *Store) DeadLately(ctx context.Context, topics []string, since time.Time
 			return err
 		}
 		for i := range all {
-			if newest, err := redis.Strings(replies[2*i], nil); s.isElsewhere(err) {
+			if newest, err := redis.Strings(replies[2*i], nil); OfOneSlot(err) {
 				return err
 			} else if len(newest) == 2 {
 				ms, _ := strconv.ParseFloat(newest[1], 64)

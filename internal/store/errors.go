@@ -86,9 +86,6 @@ func Temporary(err error) bool { return KindOf(err) <= NotNow }
 // InTwoSlots reports whether a node of a cluster refused keys that are not in one slot.
 func InTwoSlots(err error) bool { return meaningOf(err) == twoSlots }
 
-// OfOneSlot reports whether err concerns one slot of a cluster; the node serves others.
-func OfOneSlot(err error) bool { return isNotHere(err) }
-
 // takesNoWrites reports whether a server takes no writes, for example as a replica. It has changed nothing, and the address may lead to a
 // master by now.
 func takesNoWrites(err error) bool { return meaningOf(err) == noWrites }

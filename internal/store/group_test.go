@@ -1,12 +1,8 @@
 package store
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -322,32 +318,4 @@ func (b *backend) bodyOf(t *testing.T, id string) string {
 	body, err := redis.String(b.do(t, "HGET", b.keys.JobBucket(id), "body"), nil)
 	check(t, err)
 	return body
-}
-
-// One PushBatch keeps the order of its pushes to a group, even if Redis learns the script between two of its batches.
-func TestBatchesToAGroupKeepTheirOrder(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	for others := range 2 { // batches of other pushes before the first to the group
-		sent := 0
-		b := newBackend(server.Fixture, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-			conn, err := redis.DialContext(ctx, "tcp", server.Addr)
-			if err != nil {
-				return nil, err
-			}
-			return forgetting{conn.(redis.ConnWithContext), []int{others + 1}, &sent}, nil
-		}})
-		b.seed(t)
-		b.grouped(t, toGroup("t", "other", "0", Group{Longest: time.Hour})) // Redis knows the script now
-		sent = 0
-		batches := slices.Repeat([][]Delayed{{{Job: Job{ID: "j", Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}}, others)
-		for i := range 4 {
-			batches = append(batches, []Delayed{toGroup("t", "k", strconv.Itoa(i), Group{Longest: time.Hour})})
-		}
-		results, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len(batches)), batches)
-		check(t, errors.Join(append(slices.Concat(results...), err)...))
-		if got := slices.Collect(maps.Values(b.state(t).Buckets)); !slices.Contains(got, "t [0,1,2,3]") {
-			t.Errorf("behind %d others: %q", others, got)
-		}
-	}
 }

@@ -63,9 +63,9 @@ func onEach(t *testing.T, test func(t *testing.T, b *backend), needs ...redistes
 
 // partitions returns this many partitions on the Redis.
 func partitions(r redisconn.Redis, n int) []*Store {
-	all, router := make([]*Store, n), redisconn.NewRouter(r)
+	all, source := make([]*Store, n), redisconn.NewSource(r)
 	for i := range all {
-		all[i] = At(router, KeysOf(DefaultPrefix).Partition(i))
+		all[i] = At(source, KeysOf(DefaultPrefix).Partition(i))
 	}
 	return all
 }

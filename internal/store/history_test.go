@@ -185,23 +185,12 @@ func TestHistoryOfSeveralPartitions(t *testing.T) {
 	})
 }
 
-func TestAckedOf(t *testing.T) {
-	t.Parallel()
-	_, f := onRedis(t, alone)
-	p := partitions(f.Pool(), 3)
-	f.Do("SET", p[0].Keys().Acked(), 7)
-	f.Do("SADD", p[2].Keys().Acked(), "x")
-	if got, err := AckedOf(t.Context(), p); err != nil || !reflect.DeepEqual(got, []int64{7, 0, -1}) {
-		t.Errorf("got %v, %v", got, err)
-	}
-}
-
 // Each Ack counts the jobs it completes. If it can't count, it completes them all the same.
 func TestAcked(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		acked := func(want int64) {
 			t.Helper()
-			if n, err := b.Acked(t.Context()); n != want || err != nil {
+			if n, err := b.Acked().Do(t.Context()); n != want || err != nil {
 				t.Errorf("acked %d, %v, want %d", n, err, want)
 			}
 		}

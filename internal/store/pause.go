@@ -35,7 +35,7 @@ func (p Pause) End() time.Time {
 	return p.BackedOffUntil
 }
 
-// add merges the pause of the topic in another partition: the later end counts.
+// add merges another pause of the topic: the later end counts.
 func (p *Pause) add(other Pause) {
 	switch {
 	case p.Since.IsZero():
@@ -85,7 +85,7 @@ type Resumed struct {
 	WasPaused bool
 }
 
-// Resume takes a step to end all pauses of the topic. share is the number of partitions that do so together.
+// Resume takes a step to end all pauses of the topic. share is the number of calls that are made together and share the limits of one.
 func (s *Store) Resume(topic string, share int) *Call[Resumed] {
 	args := append(arguments(2, s.jobPool), topic, max(pauseEntries/share, 1))
 	return newCall(s, resumeScript, args, func(reply any) (r Resumed, err error) {
@@ -145,8 +145,6 @@ const (
 	// pauseTopics is the approximate number of paused topics per script, pauseEntries the maximum number of entries that it moves: each
 	// takes about a millisecond of Redis's time.
 	pauseTopics, pauseEntries = 200, 1000
-	// PausesAtOnce is the number of partitions handled together. They share the limits of one script.
-	PausesAtOnce = 8
 )
 
 // KeptPaused is the result of a step of KeepPaused.
@@ -159,7 +157,7 @@ type KeptPaused struct {
 }
 
 // KeepPaused takes a step: it ends pauses that are over, and parks jobs that programs without pauses have made ready. The first step
-// starts at "0". Any number of servers may call it.
+// starts at "0". Any number of servers may call it. share is as in Resume.
 func (s *Store) KeepPaused(at string, share int) *Call[KeptPaused] {
 	args := append(arguments(3, s.jobPool), at, max(pauseTopics/share, 1), max(pauseEntries/share, 1))
 	return newCall(s, keepPausedScript, args, func(reply any) (k KeptPaused, err error) {
@@ -173,40 +171,7 @@ func (s *Store) KeepPaused(at string, share int) *Call[KeptPaused] {
 	})
 }
 
-// KeepPaused takes the next step in each of the partitions, and passes each result to answered.
-func KeepPaused(ctx context.Context, of []*Store, at []string, answered func(i int, kept KeptPaused, err error)) {
-	share := min(len(of), PausesAtOnce)
-	call := func(i int) *Call[KeptPaused] { return of[i].KeepPaused(at[i], share) }
-	InTurn(ctx, of, PausesAtOnce, call, func(i int, kept KeptPaused, err error) bool {
-		answered(i, kept, err)
-		return true
-	})
-}
-
-// SomePaused reports which of the partitions, which share a Node, have paused topics. It takes one command, or more if some have, or if
-// they are in several slots. A partition that can't be read counts as having none: KeepPaused would fail there, too.
-func SomePaused(ctx context.Context, on []*Store) ([]bool, error) {
-	some := make([]bool, len(on))
-	var commands [][]any
-	all := []any{"EXISTS"}
-	for _, s := range on {
-		commands, all = append(commands, []any{"EXISTS", s.keys.Paused()}), append(all, s.keys.Paused())
-	}
-	if len(on) > 1 && !on[0].InCluster() {
-		replies, err := on[0].together(ctx, [][]any{all})
-		if err != nil || replies[0] == int64(0) {
-			return some, err
-		}
-	}
-	replies, err := on[0].together(ctx, commands)
-	for i, reply := range replies {
-		n, _ := reply.(int64)
-		some[i] = n > 0
-	}
-	return some, err
-}
-
-// JoinPauses joins the pauses of partitions, one for each topic, by name.
+// JoinPauses sorts pauses by topic and merges those of the same topic.
 func JoinPauses(parts []Pause) (all []Pause) {
 	slices.SortStableFunc(parts, func(a, b Pause) int { return strings.Compare(a.Topic, b.Topic) })
 	for _, p := range parts {

@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -334,28 +333,4 @@ func TestNoPause(t *testing.T) {
 		check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, kept, Replace))
 		b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t b"}, Other: map[string]string{"delayer:waiters:t": "string"}})
 	})
-}
-
-// Checking many partitions on a server for paused topics takes one command, and reading them a few more.
-func TestSomePaused(t *testing.T) {
-	r := redistest.Start(t)
-	p := partitions(r.Pool(), 16)
-	for _, c := range []struct {
-		paused []int
-		exists int64
-	}{{nil, 1}, {[]int{3, 15}, 17}} {
-		want := make([]bool, len(p))
-		for _, i := range c.paused {
-			made(t, p[i].Pause("t", time.Hour, ""))
-			want[i] = true
-		}
-		r.Do("CONFIG", "RESETSTAT")
-		got, err := SomePaused(t.Context(), p)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%v, %v; want %v", got, err, want)
-		}
-		if stats := string(r.Do("INFO", "commandstats").([]byte)); !strings.Contains(stats, fmt.Sprintf("cmdstat_exists:calls=%d,", c.exists)) {
-			t.Errorf("want %d EXISTS:\n%s", c.exists, stats)
-		}
-	}
 }

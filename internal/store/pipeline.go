@@ -9,50 +9,34 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // Pipeline makes script calls on one connection, several of them in flight at a time. Replies arrive in the order of the calls. It is the
 // only way to run scripts.
 //
-// A call that Redis has not run is repeated: with the script's text, or after a call with the text, if Redis did not know the script; on a
-// new connection if the server takes no writes; at another node if that one has the store's keys now. A call that a cluster can't run now,
-// because a slot is moving or a master has died, is retried for a while.
+// A call that Redis has not run is repeated: with the script's text, or after a call with the text, if Redis did not know the script; once, on
+// another connection, if the server takes no writes, or another node of a cluster has the keys now. Further refusals are the call's error. One for now
+// (see OfOneSlot), because a slot is moving or a master has died, is for Call.Do to repeat, or for the caller.
 //
 // If ctx ends while a caller waits for a reply, the connection is closed, and it is unknown whether Redis has run the calls in flight.
 // Without a deadline or cancellation only the connection's timeouts have this effect.
 //
 // It is for one goroutine. Close returns the connection.
 type Pipeline struct {
-	Replaced bool // the first connection's server took no writes; set even if no other one was found
-
-	OnRefusal OnRefusal
+	Replaced bool // the first connection's server did not do our work; set even if no other one was found
 
 	store      *Store // whose connection it is
 	conn       redis.Conn
 	err        error  // why the connection can't be used any more
 	sent       []*run // not yet answered, in order
-	isBetter   bool   // the server of the new connection takes writes
+	served     bool   // the first connection's server has made a call
+	isBetter   bool   // the server of the new connection does our work
 	unflushed  bool   // some calls are in the client's buffer
-	refused    []*run // by a server that takes no writes
-	elsewhere  []*run // refused by a node of a cluster
-	redirected bool   // other nodes have run calls instead
+	refused    []*run // by that server
 	outOfOrder bool   // a call was run after one that was sent later
 	// loading has the last call that sent each script's text.
 	loading map[*form]*run
 }
-
-// OnRefusal is a Pipeline's reaction to calls that a node of a cluster has refused: the slot is elsewhere, or moving.
-type OnRefusal int
-
-const (
-	// Redirect repeats them at the nodes of their slots, until they are done or redisconn.RetryWindow is over.
-	Redirect OnRefusal = iota
-	// NoWait repeats them once, if all refusals name the node, so that calls of other stores do not wait.
-	NoWait
-	// NoRedirect leaves them to the caller: see Call.IsElsewhere.
-	NoRedirect
-)
 
 // Pipeline takes a connection.
 func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
@@ -65,6 +49,15 @@ func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
 
 // Close returns the connection.
 func (p *Pipeline) Close() { p.conn.Close() }
+
+// send writes the call, without its script's text.
+func (p *Pipeline) send(c *run) {
+	if c.script == nil {
+		p.write(c, c.name, c.args[0])
+	} else {
+		p.write(c, "EVALSHA", c.form.hash)
+	}
+}
 
 func (p *Pipeline) write(c *run, command string, name any) {
 	c.args[0] = name
@@ -141,35 +134,28 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	c := p.sent[0]
 	p.sent = p.sent[1:]
 	c.reply, c.err, c.done = reply, err, true
+	refused := err != nil && (takesNoWrites(err) || c.store.hasMoved(err))
 	if p.Replaced {
-		p.judge(!takesNoWrites(err))
+		p.judge(!refused)
+	} else if err == nil {
+		p.served = true
 	}
 	if err != nil {
-		p.makeAgain(c, err)
+		p.makeAgain(c, err, refused)
 	}
-	if len(p.sent) > 0 {
-		return
-	}
-	if p.err == nil && len(p.refused) > 0 {
+	if len(p.sent) == 0 && len(p.refused) > 0 && p.err == nil {
 		p.replace(ctx)
-	}
-	if len(p.elsewhere) > 0 {
-		p.redirect(ctx)
 	}
 }
 
 // makeAgain repeats the call if err shows that Redis has not run it but may. Some calls wait until later ones are answered.
-func (p *Pipeline) makeAgain(c *run, err error) {
+func (p *Pipeline) makeAgain(c *run, err error, refused bool) {
 	behind := len(p.sent) > 0
 	switch {
 	case meaningOf(err) == unknownScript:
 		c.err, c.done = nil, false
 		p.load(c)
-	case c.isElsewhere(err):
-		if c.done = p.OnRefusal == NoRedirect; !c.done {
-			p.elsewhere = append(p.elsewhere, c)
-		}
-	case takesNoWrites(err) && p.mayReplace():
+	case refused && !p.Replaced && c.store.source == p.store.source && p.store.source.MayReplace():
 		c.done = false
 		p.refused = append(p.refused, c)
 	default:
@@ -193,32 +179,26 @@ func (p *Pipeline) load(c *run) {
 	p.write(c, "EVAL", c.form.text)
 }
 
-func (p *Pipeline) mayReplace() bool {
-	server, ok := p.store.pool.(*redisconn.Server) // calls that a Slot's node refuses go elsewhere
-	return ok && !p.Replaced && server.MayReplace()
-}
-
-// judge notes what the server of the new connection does: if it takes no writes either, later calls need not look for another so soon.
-func (p *Pipeline) judge(takesWrites bool) {
+// judge notes what the server of the new connection does: if it does not do our work either, later calls need not look for another so soon.
+func (p *Pipeline) judge(doesIt bool) {
 	switch {
-	case !takesWrites:
-		p.store.pool.(*redisconn.Server).ReplacedInVain()
-	case !p.isBetter && p.store.onReplaced != nil:
+	case !doesIt:
+		p.store.source.ReplacedInVain()
+	case !p.isBetter && p.store.onReplaced != nil && !p.store.InCluster():
 		p.isBetter = true
 		p.store.onReplaced()
 	}
 }
 
-// replace opens a new connection and repeats the calls that the old server has refused. If there is no other server, the calls keep their
+// replace takes a new connection and repeats the calls that the old server has refused. If there is no other server, the calls keep their
 // refusals: they were not run.
 func (p *Pipeline) replace(ctx context.Context) {
 	again := p.refused
 	p.refused, p.Replaced, p.loading = nil, true, nil
-	server := p.store.pool.(*redisconn.Server)
-	conn, err := server.Replace(ctx, p.conn)
+	conn, err := p.store.source.Replace(ctx, p.conn)
 	if err != nil {
 		p.err = err
-		server.ReplacedInVain()
+		p.store.source.ReplacedInVain()
 		for _, c := range again {
 			c.err, c.done = fmt.Errorf("%w; no other server is found: %w", c.err, causeOf(ctx, err)), true
 		}
@@ -226,7 +206,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 	}
 	p.conn = conn
 	for _, c := range again {
-		p.write(c, "EVALSHA", c.form.hash)
+		p.send(c)
 	}
 }
 
@@ -276,15 +256,14 @@ func (s *Store) command(ctx context.Context, name string, args ...any) (reply an
 
 // onNode calls do with a connection, and again with another one after a refusal by a node of a cluster.
 func (s *Store) onNode(ctx context.Context, do func(redis.Conn) error) error {
-	for tries := redisconn.NewTries(retryWindow); ; {
+	return s.UntilServed(ctx, func() error {
 		conn, err := s.connection(ctx)
 		if err != nil {
 			return err
 		}
+		defer conn.Close()
 		err = do(conn)
-		conn.Close()
-		if !s.isElsewhere(err) || !tries.Wait(ctx) {
-			return causeOf(ctx, err)
-		}
-	}
+		s.hasMoved(err)
+		return causeOf(ctx, err)
+	})
 }

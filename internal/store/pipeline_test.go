@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,31 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
+// pushInPipeline pushes batches with two calls in flight. After an error it sends no further call.
+func (b *backend) pushInPipeline(ctx context.Context, batches [][]Delayed) (errs [][]error, err error) {
+	p, err := b.Pipeline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	var sent []*Call[[]error]
+	for k, jobs := range batches {
+		for err == nil && len(sent) < min(k+2, len(batches)) {
+			sent = append(sent, b.Push(batches[len(sent)]).Send(p))
+			p.Flush()
+		}
+		errs = append(errs, slices.Repeat([]error{err}, len(jobs)))
+		if k < len(sent) {
+			each, failed := sent[k].Wait(ctx)
+			if err = cmp.Or(err, failed); failed != nil {
+				each = slices.Repeat([]error{failed}, len(jobs))
+			}
+			errs[k] = each
+		}
+	}
+	return errs, err
+}
+
 // If Redis has forgotten the script, many calls on one connection still store all jobs, and pops return them in order.
 func TestPipelineWithoutScript(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
@@ -23,7 +49,7 @@ func TestPipelineWithoutScript(t *testing.T) {
 			batches[n/each] = append(batches[n/each], aJob(fmt.Sprintf("%04d", n), "t", 0))
 		}
 		b.do(t, "SCRIPT", "FLUSH")
-		errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len(batches)), batches)
+		errs, err := b.pushInPipeline(t.Context(), batches)
 		check(t, errors.Join(append(slices.Concat(errs...), err)...))
 		b.do(t, "SCRIPT", "FLUSH")
 		var popped []string
@@ -84,7 +110,7 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	p, err := b.Pipeline(t.Context())
 	check(t, err)
 	defer p.Close()
-	errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len(batches)), batches)
+	errs, err := b.pushInPipeline(t.Context(), batches)
 	if !Refused(err) {
 		t.Errorf("error %v, want NOPERM", err)
 	}
@@ -114,7 +140,7 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 		for _, id := range ids {
 			batches = append(batches, []Delayed{aJob(id, "t", time.Hour)})
 		}
-		_, err := PushBatches(ctx, slices.Repeat([]*Store{moving.Store}, len(batches)), batches)
+		_, err := moving.pushInPipeline(ctx, batches)
 		return err
 	}
 	check(t, push("before"))

@@ -33,7 +33,6 @@ func Register(ctx context.Context, in []*Store, waiter string, p Program) {
 		return
 	}
 	defer pipeline.Close()
-	pipeline.OnRefusal = NoWait
 	calls := make([]*Call[struct{}], len(in))
 	for i, s := range in {
 		args := append(arguments(4, s.keys.Client(waiter)), WaitingFor.Milliseconds(), p.Host, p.PID, p.Name)

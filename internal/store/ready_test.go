@@ -88,12 +88,6 @@ func TestEmptyQueueOfAReplica(t *testing.T) {
 		"Poll": func() error {
 			return errOf(b.poll(t, Poll{Topics: []string{"t"}, Waiter: me.Waiter, Since: []time.Duration{0}}))
 		},
-		"Ack of many": func() error {
-			var failed error
-			InTurn(t.Context(), []*Store{b.Store}, 1, func(int) *Call[[]error] { return b.Ack([]LeaseRef{gone}) },
-				func(_ int, _ []error, err error) bool { failed = err; return true })
-			return failed
-		},
 		// Whether a lease is lost is unknown there, too.
 		"Ack":   func() error { return tried(t, b.Ack([]LeaseRef{gone})) },
 		"Retry": func() error { return tried(t, b.Retry([]Returned{{LeaseRef: gone}})) },

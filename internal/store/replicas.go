@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -70,28 +68,12 @@ func eachStored(all []Pushed, do func(job Delayed, err *error)) {
 	}
 }
 
-// awaitReplicas is AwaitReplicas for batches.
-func awaitReplicas(ctx context.Context, batches []*pushing) {
-	stored := map[*Pipeline][]Pushed{}
-	for _, batch := range batches {
-		wanted := slices.ContainsFunc(batch.jobs, func(job Delayed) bool { return job.Replicas.N > 0 })
-		if wanted && slices.Contains(batch.errs, nil) {
-			stored[batch.by] = append(stored[batch.by], Pushed{batch.jobs, batch.errs})
-		}
-	}
-	var nodes sync.WaitGroup
-	for p, pushed := range stored {
-		nodes.Go(func() { p.AwaitReplicas(ctx, pushed...) })
-	}
-	nodes.Wait()
-}
-
-var errRedirected = errors.New("another node of the cluster has made the push")
+var errOtherMaster = errors.New("the master has changed meanwhile")
 
 // awaitReplicas returns the number of replicas that have all writes of this connection; -1 with an error.
 func (p *Pipeline) awaitReplicas(ctx context.Context, r Replicas) (have int, err error) {
-	if p.redirected {
-		return -1, errRedirected // its replicas are not ours
+	if p.Replaced && p.served {
+		return -1, errOtherMaster
 	}
 	for end := time.Now().Add(r.Within); ; {
 		if err := errors.Join(ctx.Err(), p.err); err != nil {

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 //go:generate go run ./luagen
@@ -32,11 +31,10 @@ type form struct{ text, hash string }
 
 // on returns the form that runs in the store.
 func (s *script) on(of *Store) *form {
-	slot, inCluster := of.pool.(*redisconn.Slot)
 	switch {
-	case !inCluster:
+	case !of.InCluster():
 		return s.plain()
-	case slot.Sharded():
+	case of.Sharded():
 		return s.sharded()
 	}
 	return s.inCluster()
@@ -68,8 +66,8 @@ func readForm(name string, changes []string) *form {
 	return &form{text, hex.EncodeToString(hash[:])}
 }
 
-// Call is one run of a script and the parser of its reply. Do runs it alone. In a pipeline, Send sends it and Wait waits for the reply;
-// On does both. A Call is used once.
+// Call is one run of a script, or a command, and the parser of its reply. Do runs it alone. In a pipeline, Send sends it and Wait waits for the reply;
+// On does both. A Call is used once, unless a cluster could not run it: see OfOneSlot.
 type Call[T any] struct {
 	run
 	read func(reply any) (T, error)
@@ -78,21 +76,26 @@ type Call[T any] struct {
 // run is the state of a Call in a Pipeline.
 type run struct {
 	store    *Store
-	script   *script
-	form     *form // the form of the script that was sent
-	args     []any // the first names the script
+	script   *script // nil for a command
+	name     string  // of the script or the command
+	form     *form   // the form of the script that was sent
+	args     []any   // the first names the script
 	pipeline *Pipeline
 	reply    any
 	err      error
 	done     bool
 	behind   bool // repeated after the call with the script's text
-	refused  bool // by a node of a cluster, which has not done it
 	inText   bool // sent with the script's text
 }
 
 // newCall returns a call of the script with the result of arguments. read fails for a reply that the script can't have returned.
 func newCall[T any](s *Store, script *script, args []any, read func(reply any) (T, error)) *Call[T] {
-	return &Call[T]{run{store: s, script: script, args: args}, read}
+	return &Call[T]{run{store: s, script: script, name: script.name, args: args}, read}
+}
+
+// newCommand returns a call of a single command with at least one argument.
+func newCommand[T any](s *Store, name string, read func(reply any) (T, error), args ...any) *Call[T] {
+	return &Call[T]{run{store: s, name: name, args: args}, read}
 }
 
 // arguments returns the first arguments of a script: the keys, after a free place for the script's name. It has room for more.
@@ -124,15 +127,18 @@ func scan(reply any, first ...any) (rest []any, err error) {
 // unread ignores a reply without a meaning.
 func unread(any) (struct{}, error) { return struct{}{}, nil }
 
-// Do makes the call on a connection of the pool.
-func (c *Call[T]) Do(ctx context.Context) (T, error) {
-	p, err := c.store.Pipeline(ctx)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	defer p.Close()
-	return c.On(ctx, p)
+// Do makes the call on a connection of the pool, and again while a cluster can't run it.
+func (c *Call[T]) Do(ctx context.Context) (answer T, err error) {
+	err = c.store.UntilServed(ctx, func() error {
+		p, err := c.store.Pipeline(ctx)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		answer, err = c.On(ctx, p)
+		return err
+	})
+	return answer, err
 }
 
 // On makes the call in the pipeline.
@@ -142,11 +148,14 @@ func (c *Call[T]) On(ctx context.Context, p *Pipeline) (T, error) {
 
 // Send sends the call, and returns it.
 func (c *Call[T]) Send(p *Pipeline) *Call[T] {
-	c.pipeline, c.form = p, c.script.on(c.store)
+	c.pipeline, c.reply, c.err, c.done, c.behind = p, nil, nil, false, false
+	if c.script != nil {
+		c.form = c.script.on(c.store)
+	}
 	if c.inText {
 		p.write(&c.run, "EVAL", c.form.text)
 	} else {
-		p.write(&c.run, "EVALSHA", c.form.hash)
+		p.send(&c.run)
 	}
 	return c
 }
@@ -157,10 +166,6 @@ func (c *Call[T]) InText() *Call[T] {
 	c.inText = true
 	return c
 }
-
-// IsElsewhere reports whether a node of a cluster has refused the call because it lacks some of the store's keys now. Nothing was done; err is
-// the refusal.
-func (c *Call[T]) IsElsewhere() bool { return c != nil && c.refused }
 
 // Wait waits for the reply. Without a call, for nil, it returns zero. A redis.Error means that Redis refused the call before any change.
 // After any other error, a connection error, the effect is unknown.
@@ -175,7 +180,7 @@ func (c *Call[T]) Wait(ctx context.Context) (T, error) {
 	}
 	result, err := c.read(reply)
 	if err != nil {
-		return none, errReply(c.script.name, reply)
+		return none, errReply(c.name, reply)
 	}
 	return result, nil
 }

@@ -3,11 +3,8 @@ package store
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -64,20 +61,6 @@ func Alive(servers []ServerState) (alive []ServerState) {
 		}
 	}
 	return alive
-}
-
-// Mover returns the server that should move the partition's jobs, chosen among those alive by rendezvous hashing: if one leaves, only its
-// partitions change, and the others share them. Without servers it is zero.
-func Mover(partition int, alive []ServerState) (mover ServerState) {
-	var most uint64
-	for i, s := range alive {
-		hash := sha256.Sum256(fmt.Append(nil, partition, " ", s.ID))
-		wants := binary.BigEndian.Uint64(hash[:])
-		if i == 0 || wants > most {
-			mover, most = s, wants
-		}
-	}
-	return mover
 }
 
 // serverEntry is a ServerState as Redis stores it. Times are in ms.
@@ -137,7 +120,7 @@ const (
 // is negative, or differs from that after the last sweep, the heartbeat sweeps: it deletes the entries of stale servers and any other
 // fields of the hash. The server's work since its last entry is added to the History.
 //
-// acked is the number of jobs ever acknowledged in other partitions; -1 if unknown.
+// acked is the number of jobs ever acknowledged elsewhere, to be added to the store's own; -1 if unknown.
 func (s *Store) Heartbeat(state ServerState, entries int, acked int64) *Call[HeartbeatReply] {
 	rest, err := state.rest()
 	if err != nil { // for a sum that is not a number, which move.lua never returns
@@ -218,32 +201,13 @@ func (e serverEntry) plausible() bool {
 		slices.Min(counts) >= 0 && slices.Max(counts) <= most
 }
 
-// AckedOf returns Acked of each of the partitions, which share a Node, in one round trip; -1 if it can't be read.
-func AckedOf(ctx context.Context, on []*Store) ([]int64, error) {
-	var commands [][]any
-	for _, s := range on {
-		commands = append(commands, []any{"GET", s.keys.Acked()})
-	}
-	replies, err := on[0].together(ctx, commands)
-	if err != nil {
-		return nil, err
-	}
-	acked := make([]int64, len(on))
-	for i, reply := range replies {
-		if n, err := redis.Int64(reply, nil); err == nil {
-			acked[i] = n
-		} else if !errors.Is(err, redis.ErrNil) {
-			acked[i] = -1
-		}
-	}
-	return acked, nil
-}
-
 // Acked returns the number of jobs ever acknowledged, by all clients that may count them.
-func (s *Store) Acked(ctx context.Context) (int64, error) {
-	n, err := redis.Int64(s.command(ctx, "GET", s.keys.Acked()))
-	if errors.Is(err, redis.ErrNil) {
-		return 0, nil
-	}
-	return n, err
+func (s *Store) Acked() *Call[int64] {
+	return newCommand(s, "GET", func(reply any) (int64, error) {
+		n, err := redis.Int64(reply, nil)
+		if errors.Is(err, redis.ErrNil) {
+			return 0, nil
+		}
+		return n, err
+	}, s.keys.Acked())
 }

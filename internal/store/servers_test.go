@@ -236,7 +236,7 @@ func TestServersWithoutPermission(t *testing.T) {
 		},
 		"servers":  func() error { return errOf(user.Servers(ctx)) },
 		"sign off": func() error { return user.SignOff(ctx, "this") },
-		"acked":    func() error { return errOf(user.Acked(ctx)) },
+		"acked":    func() error { return errOf(user.Acked().Do(ctx)) },
 	}
 	seed := func() {
 		b.seed(t)
@@ -315,24 +315,6 @@ func TestAlive(t *testing.T) {
 		if got := Alive([]ServerState{{Interval: time.Second, Age: age}}); len(got) != want {
 			t.Errorf("%d alive that said so %v ago, want %d", len(got), age, want)
 		}
-	}
-}
-
-// Programs of all versions must choose the same mover, whatever the order of the servers.
-func TestMover(t *testing.T) {
-	servers := []ServerState{{ID: "a:1:0"}, {ID: "b:2:0"}, {ID: "c:3:0"}}
-	want := "acacacba"
-	for _, of := range [][]ServerState{servers, {servers[2], servers[0], servers[1]}} {
-		got := ""
-		for partition := range 8 {
-			got += Mover(partition, of).ID[:1]
-		}
-		if got != want {
-			t.Errorf("8 partitions are moved by %s, want %s", got, want)
-		}
-	}
-	if got := Mover(0, nil); got != (ServerState{}) {
-		t.Errorf("without a server %+v moves", got)
 	}
 }
 

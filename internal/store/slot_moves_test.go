@@ -45,7 +45,7 @@ func groupOfSlot(key string, most int) Delayed {
 // eachOf returns the error of the call or of one of its jobs.
 func eachOf(errs []error, err error) error {
 	for _, e := range errs {
-		if isNotHere(e) { // retried only if the whole call was refused
+		if OfOneSlot(e) { // retried only if the whole call was refused
 			e = fmt.Errorf("told of one job: %v", e)
 		}
 		err = cmp.Or(err, e)
@@ -303,7 +303,7 @@ func (m *slotMove) try(name string, call func() error, seed []string) {
 			if most {
 				where = fmt.Sprintf("%s of %v with all moved but %s", name, seed, moved)
 			}
-			if err != nil && !isNotHere(err) {
+			if err != nil && !OfOneSlot(err) {
 				t.Errorf("%s: %v", where, err)
 			}
 			for _, id := range append(everybodyOfSlot, "n", "t", "ww", "ra", ScheduleID("s"), "s", "{s}@…") {

@@ -44,15 +44,10 @@ const statsPage, statsBytes = 500, 64 << 10
 
 // Stats counts the jobs, in all and of the topics; with late it also measures their lateness.
 func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, error) {
-	p, err := s.Pipeline(ctx)
-	if err != nil {
-		return Stats{}, err
-	}
-	defer p.Close()
 	all := Stats{Topics: make([]TopicCounts, 0, len(topics))}
 	reserved := -1
 	for begins, rest := true, topics; begins || len(rest) > 0; begins = false {
-		page, err := s.statsPage(forOneScript(rest), late, begins).On(ctx, p)
+		page, err := s.statsPage(forOneScript(rest), late, begins).Do(ctx)
 		if err != nil {
 			return Stats{}, err
 		}
@@ -132,25 +127,13 @@ func statsOf(reply any, topics []string) (s Stats, err error) {
 	return s, nil
 }
 
-// Late is the time for which a partition's first job has been due: 0 if none is due, -1 if that can't be read, or the reason why it is
-// unknown.
-type Late struct {
-	For time.Duration
-	Err error
-}
-
-// overdueAtOnce is the number of partitions per round trip.
-const overdueAtOnce = 64
-
-// OverdueOf returns Stats.Overdue of each of the partitions, many of a node in one round trip.
-func OverdueOf(ctx context.Context, of []*Store) []Late {
-	all := make([]Late, len(of))
-	call := func(i int) *Call[Stats] { return of[i].statsPage(nil, true, false) }
-	InTurn(ctx, of, overdueAtOnce, call, func(i int, part Stats, err error) bool {
-		all[i] = Late{part.Overdue, err}
-		return true
-	})
-	return all
+// Overdue returns Stats.Overdue: the time for which the first job has been due, 0 if none is, -1 if that can't be read.
+func (s *Store) Overdue() *Call[time.Duration] {
+	c := s.statsPage(nil, true, false)
+	return &Call[time.Duration]{c.run, func(reply any) (time.Duration, error) {
+		stats, err := c.read(reply)
+		return stats.Overdue, err
+	}}
 }
 
 // readLimit reads stats.lua's part about the topic's limit.

@@ -23,8 +23,7 @@ import (
 
 // Store is one partition: a set of jobs in one Redis database. It is safe for concurrent use.
 type Store struct {
-	router  redisconn.Router
-	pool    redisconn.Source
+	source  *redisconn.Source
 	keys    Keys
 	jobPool string // its key, which almost every script needs
 	recent  *recentTopics
@@ -37,12 +36,12 @@ type Store struct {
 
 // New returns the Store of the jobs in that Redis whose keys begin with prefix.
 func New(r redisconn.Redis, prefix string) *Store {
-	return At(redisconn.NewRouter(r), Keys{prefix})
+	return At(redisconn.NewSource(r), Keys{prefix})
 }
 
-// At returns the Store of the jobs with these keys, on the router's Redis.
-func At(router redisconn.Router, keys Keys) *Store {
-	return &Store{router: router, pool: router.At(keys.prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
+// At returns the Store of the jobs with these keys, in the Redis of that Source.
+func At(source *redisconn.Source, keys Keys) *Store {
+	return &Store{source: source.Of(keys.prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
 }
 
 // AdmittedBy sets the Admission that the store passes before its first connection. Call it before the store is used.
@@ -54,31 +53,6 @@ func (s *Store) OnReplaced(f func()) { s.onReplaced = f }
 
 // EndWith makes calls that wait for a connection when ctx ends, and all later ones, fail with that error. Call it before the store is used.
 func (s *Store) EndWith(ctx context.Context, err error) { s.end, s.ended = ctx, err }
-
-// Node returns the current node of the store's keys. Stores with the same node may share a pipeline. While the node is unknown, no other
-// Store has the same.
-func (s *Store) Node() *redisconn.Node { return s.pool.Node() }
-
-// Locate finds the nodes of the partitions' keys, unless they are known. It fails if no node of a cluster answers.
-func (s *Store) Locate(ctx context.Context) error { return s.router.Locate(ctx) }
-
-// Routes returns a number that changes when stores may have moved to other nodes.
-func (s *Store) Routes() uint64 { return s.router.Version() }
-
-// ByNode groups items by the nodes of their stores. Groups, and the items of each, keep their order.
-func ByNode[T any](items []T, store func(T) *Store) [][]T {
-	return redisconn.ByNode(items, func(item T) redisconn.Source { return store(item).pool })
-}
-
-// OneOfEachNode returns the first store of each node.
-func OneOfEachNode(stores []*Store) (first []*Store) {
-	for _, here := range ByNode(stores, itself) {
-		first = append(first, here[0])
-	}
-	return first
-}
-
-func itself(s *Store) *Store { return s }
 
 // Keys returns the names of the store's keys.
 func (s *Store) Keys() Keys { return s.keys }
@@ -98,7 +72,7 @@ func (s *Store) connection(ctx context.Context) (conn redis.Conn, err error) {
 		err = a.Pass(within)
 	}
 	if err == nil {
-		conn, err = s.pool.Get(within)
+		conn, err = s.source.Get(within)
 	}
 	if s.end != nil && s.end.Err() != nil {
 		if err == nil {

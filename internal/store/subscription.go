@@ -58,7 +58,7 @@ type Event struct {
 
 // Subscribe opens a connection and subscribes to the channels, if any. After a silence of this length it sends a PING. ctx bounds the dial only.
 func (s *Store) Subscribe(ctx context.Context, silent time.Duration, channels ...string) (*Subscription, error) {
-	conn, err := s.pool.Dial(ctx)
+	conn, err := s.source.Dial(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
@@ -119,7 +119,7 @@ func (sub *Subscription) Receive() (Event, error) {
 		if err != nil { // Redis refuses the oldest request
 			asked := sub.answered()
 			switch {
-			case sub.store.isElsewhere(err):
+			case sub.store.hasMoved(err) || OfOneSlot(err):
 				return Event{}, err
 			case asked.command == sub.words.subscribe:
 				return Event{Channel: asked.channel, Refused: err}, nil

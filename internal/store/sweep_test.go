@@ -222,7 +222,7 @@ func TestLooksGiveConnectionsBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for name, look := range map[string]func() error{
-		"overdue":      func() error { return OverdueOf(ctx, []*Store{s})[0].Err },
+		"overdue":      func() error { return errOf(s.Overdue().Do(ctx)) },
 		"stats":        func() error { _, err := s.Stats(ctx, []string{"t"}, true); return err },
 		"known topics": func() error { _, _, err := s.KnownTopics(ctx, 10, ""); return err },
 		"is known":     func() error { _, err := s.IsKnown(ctx, "t"); return err },

@@ -26,11 +26,6 @@ func (s *Store) DeadTopics(ctx context.Context, most int) (names []string, all i
 }
 
 func (s *Store) topicsOf(ctx context.Context, key string, most int, containing string) ([]string, int, error) {
-	p, err := s.Pipeline(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer p.Close()
 	var names []string
 	var all int
 	var at Position
@@ -44,7 +39,7 @@ func (s *Store) topicsOf(ctx context.Context, key string, most int, containing s
 	seen := map[string]bool{}
 	for {
 		args := append(arguments(5, key), most, topicsPage, containing, at.At, at.ID)
-		page, err := newCall(s, topicsScript, args, read).On(ctx, p)
+		page, err := newCall(s, topicsScript, args, read).Do(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -69,4 +64,9 @@ func (s *Store) IsKnown(ctx context.Context, topic string) (bool, error) {
 // Length returns the length of a list.
 func (s *Store) Length(ctx context.Context, list string) (int, error) {
 	return redis.Int(s.command(ctx, "LLEN", list))
+}
+
+// Exist returns how many of the keys exist. They may be those of several stores of one Redis, in one command.
+func (s *Store) Exist(ctx context.Context, keys ...string) (int, error) {
+	return redis.Int(s.command(ctx, "EXISTS", appendAll(nil, keys)...))
 }

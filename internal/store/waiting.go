@@ -44,7 +44,7 @@ func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 			return nil, err
 		}
 	}
-	conn, rested, err := s.pool.GetUntried(ctx)
+	conn, rested, err := s.source.GetUntried(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
@@ -62,16 +62,12 @@ func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 // pollOn polls in the pipeline, and closes it.
 func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err error) {
 	defer p.Close()
-	p.OnRefusal = NoWait
 	sent := make([]*Polling, len(looks))
 	for i := range looks {
 		sent[i] = looks[i].Send(p)
 	}
 	for _, l := range sent {
 		one, err := l.Wait(ctx)
-		if isNotHere(err) {
-			one, err = l.nothing(), nil // the other queues may be known
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -113,14 +109,6 @@ func (l *Polling) Wait(ctx context.Context) (Polled, error) {
 		all.Registered = all.Registered && page.Registered
 	}
 	return all, nil
-}
-
-// nothing returns the result if the queues can't be read now.
-func (l *Polling) nothing() (all Polled) {
-	for _, p := range l.pages {
-		all.Lengths, all.Added = append(all.Lengths, make([]int, p.topics)...), append(all.Added, make([]bool, p.topics)...)
-	}
-	return all
 }
 
 // page polls some of the queues.
@@ -170,7 +158,7 @@ func (s *Store) Unregister(ctx context.Context, waiter string, topics []string, 
 	if len(topics) == 0 && !ends {
 		return
 	}
-	conn, err := s.pool.Get(ctx)
+	conn, err := s.source.Get(ctx)
 	if err != nil {
 		return
 	}

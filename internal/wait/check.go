@@ -170,7 +170,10 @@ func (e *Listener) check(topics []*topic) error {
 		asked[i] = checks[i].Poll
 	}
 	found, err := store.PollAll(e.shared.closing, asked...)
-	if err != nil {
+	switch {
+	case store.OfOneSlot(err): // the next check may know more
+		return nil
+	case err != nil:
 		return err
 	}
 	e.shared.mu.Lock()

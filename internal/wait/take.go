@@ -213,7 +213,6 @@ func (b *polls) make(p *store.Pipeline, err error) {
 	s := b.partition
 	var passing *store.Call[struct{}]
 	if err == nil {
-		p.OnRefusal = store.NoWait
 		for _, one := range b.list {
 			one.send(p, s.store)
 		}

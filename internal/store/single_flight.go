@@ -1,13 +1,15 @@
-package redisconn
+package store
 
 import (
 	"context"
 	"sync"
+
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// SingleFlight lets callers that come during a call take its result, instead of making the same call one after the other: while
+// singleFlight lets callers that come during a call take its result, instead of making the same call one after the other: while
 // Redis hangs, the last of many would wait for the sum of their timeouts.
-type SingleFlight struct {
+type singleFlight struct {
 	mu      sync.Mutex
 	current *flight
 }
@@ -20,7 +22,7 @@ type flight struct {
 
 // Do makes the call and returns its error, or that of a call that was under way. A call that failed because its own caller's
 // context ended says nothing to the others: one of them makes it again.
-func (s *SingleFlight) Do(ctx context.Context, call func() error) error {
+func (s *singleFlight) Do(ctx context.Context, call func() error) error {
 	for {
 		s.mu.Lock()
 		c := s.current
@@ -29,7 +31,7 @@ func (s *SingleFlight) Do(ctx context.Context, call func() error) error {
 			s.current = c
 			s.mu.Unlock()
 			c.err = call()
-			c.cut = c.err != nil && IsOver(ctx)
+			c.cut = c.err != nil && redisconn.IsOver(ctx)
 			s.mu.Lock()
 			s.current = nil
 			s.mu.Unlock()

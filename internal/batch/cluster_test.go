@@ -16,6 +16,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
+const connections = 8 // of the pool, to each node
+
 // inCluster has partitions in a cluster, and pushes to them that share round trips.
 type inCluster struct {
 	*testing.T
@@ -31,7 +33,7 @@ func start(t *testing.T) *inCluster {
 	c := redistest.StartCluster(t)
 	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: redistest.HangBound, WriteTimeout: 3 * time.Second}
 	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {
-		return &redis.Pool{MaxActive: 8, Wait: true, MaxIdle: 8, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
+		return &redis.Pool{MaxActive: connections, Wait: true, MaxIdle: connections, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
 	})
 	owner := &Owner{Running: new(sync.WaitGroup)}
 	t.Cleanup(func() {
@@ -50,9 +52,9 @@ func start(t *testing.T) *inCluster {
 
 // partitionsOn returns that many partitions on this Redis.
 func partitionsOn(r redisconn.Redis, n int) []*store.Store {
-	all, router := make([]*store.Store, n), redisconn.NewRouter(r)
+	all, source := make([]*store.Store, n), redisconn.NewSource(r)
 	for i := range all {
-		all[i] = store.At(router, store.KeysOf(store.DefaultPrefix).Partition(i))
+		all[i] = store.At(source, store.KeysOf(store.DefaultPrefix).Partition(i))
 	}
 	return all
 }
@@ -67,16 +69,6 @@ func (f *inCluster) push(ctx context.Context, s *store.Store, id string) <-chan 
 		f.wanted[s.Keys().JobPool()] = append(f.wanted[s.Keys().JobPool()], id)
 	}
 	return end
-}
-
-// waiting returns how many callers wait in the line of a store apart.
-func (f *inCluster) waiting(s *store.Store) (n int) {
-	f.pushes.mu.Lock()
-	defer f.pushes.mu.Unlock()
-	if l := f.pushes.apart[s]; l != nil {
-		n = len(l.queue)
-	}
-	return n
 }
 
 func (f *inCluster) expect(end <-chan error, want error) {
@@ -104,11 +96,11 @@ func (f *inCluster) another(node *redistest.Server) *redistest.Server {
 	return f.Servers[(slices.Index(f.Servers[:3], node)+1)%3]
 }
 
-// refusals returns how often the node has refused a call because of a moving slot.
+// refusals returns how often the node has refused a call because of its slots.
 func refusals(node *redistest.Server) (n int) {
 	for line := range strings.Lines(string(node.Do("INFO", "errorstats").([]byte))) {
 		var count int
-		for _, name := range []string{"ASK", "TRYAGAIN"} {
+		for _, name := range []string{"ASK", "TRYAGAIN", "CLUSTERDOWN"} {
 			if _, err := fmt.Sscanf(line, "errorstat_"+name+":count=%d", &count); err == nil {
 				n += count
 			}
@@ -169,44 +161,41 @@ func TestNobodyWaitsForASlotOnItsWay(t *testing.T) {
 	f.expectPools()
 }
 
-// A caller that leaves while the slot moves is not served afterwards, and costs the others nothing; nor is a caller whose window is over.
-// Calls that come back after that join the others of their node again.
-func TestLeavingWhileAside(t *testing.T) {
-	defer func(d time.Duration) { retryWindow = d }(retryWindow)
+// A caller that leaves while the slot moves is not served afterwards; nor is a caller whose window is over. Both get the refusal: nothing was done.
+func TestLeavingWhileASlotMoves(t *testing.T) {
 	f := start(t)
 	some, node := f.onOneNode()
 	moving := some[0]
 	m := f.BeginMove(f.slot(moving), f.another(node))
 	m.Key(moving.Keys().JobPool())
-
-	retryWindow = time.Millisecond
-	leaves := context.WithoutCancel(t.Context())
-	redistest.Until(t, "the time is over", func() bool {
-		err := redistest.Receive(t, f.push(leaves, moving, "refused"))
-		if err == nil || !strings.HasPrefix(err.Error(), "ASK ") {
-			t.Fatalf("the push ends with %v, want ASK", err)
+	refused := func(end <-chan error, why error) {
+		t.Helper()
+		err := redistest.Receive(t, end)
+		if !errors.Is(err, why) || !store.OfOneSlot(err) || !IsNotDone(err) {
+			t.Errorf("the push ends with %v, want %v and a refusal", err, why)
 		}
-		return true
-	})
-	retryWindow = redistest.HangBound
+	}
+	began := time.Now()
+	err := redistest.Receive(t, f.push(context.WithoutCancel(t.Context()), moving, "its window is over"))
+	if !store.OfOneSlot(err) || time.Since(began) < redisconn.RetryWindow/2 {
+		t.Errorf("the push ends after %v with %v, want a refusal", time.Since(began), err)
+	}
 	ctx, leave := context.WithCancel(t.Context())
-	left, stays := f.push(ctx, moving, "left"), f.push(t.Context(), moving, "stays")
-	redistest.Until(t, "both wait", func() bool { return f.waiting(moving) == 2 })
+	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	before := refusals(node)
+	left, late, stays := f.push(ctx, moving, "left"), f.push(hurried, moving, "late"), f.push(t.Context(), moving, "stays")
+	redistest.Until(t, "all are refused", func() bool { return refusals(node) >= before+4 })
 	leave()
-	f.expect(left, context.Canceled)
+	refused(left, context.Canceled)
+	refused(late, context.DeadlineExceeded)
 	m.End()
 	f.expect(stays, nil)
 	f.expectPools()
-	f.expect(f.push(t.Context(), moving, "after"), nil)
-	if len(f.pushes.apart) > 0 {
-		t.Error("the partition is still set aside")
-	}
 }
 
-// All partitions may be moving at once: their callers hold no connections meanwhile.
-func TestAllSlotsOnTheirWay(t *testing.T) {
-	defer func(d time.Duration) { retryWindow = d }(retryWindow)
-	retryWindow = redistest.HangBound
+// All slots of a node may be refused at once: their callers hold no connections meanwhile.
+func TestAllSlotsAreRefused(t *testing.T) {
 	f := start(t)
 	some, node := f.onOneNode()
 	unused := f.slot(some[0]) - 1
@@ -215,19 +204,23 @@ func TestAllSlotsOnTheirWay(t *testing.T) {
 		_, err := node.Conn().Do("EXISTS", some[0].Keys().JobPool())
 		return err != nil && strings.HasPrefix(err.Error(), "CLUSTERDOWN")
 	})
+	before := refusals(node)
 	var ends []<-chan error
 	for i := range 20 {
 		for _, s := range some {
 			ends = append(ends, f.push(t.Context(), s, fmt.Sprint(i)))
 		}
 	}
-	redistest.Until(t, "all wait", func() bool {
-		n := 0
-		for _, s := range some {
-			n += f.waiting(s)
-		}
-		return n == len(ends)
-	})
+	redistest.Until(t, "they are tried again", func() bool { return refusals(node) > before+2*len(some) })
+	var all []*store.Pipeline
+	for range connections {
+		p, err := some[0].Pipeline(t.Context())
+		redistest.Check(t, err)
+		all = append(all, p)
+	}
+	for _, p := range all {
+		p.Close()
+	}
 	node.Do("CLUSTER", "ADDSLOTS", unused)
 	for _, end := range ends {
 		f.expect(end, nil)

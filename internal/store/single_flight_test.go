@@ -1,4 +1,4 @@
-package redisconn
+package store
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func TestSingleFlight(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var s SingleFlight
+				var s singleFlight
 				var calls atomic.Int32
 				call := func() error { calls.Add(1); time.Sleep(2 * time.Second); return failed }
 				began, results := time.Now(), make(chan time.Duration, 5)
