@@ -92,7 +92,7 @@ func atOnce(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	defer p.Close()
 	for _, c := range calls {
 		c.behind, c.err, c.done, c.refused = false, nil, false, false
-		p.send(c)
+		p.write(c, false)
 	}
 	for len(p.sent) > 0 && p.err == nil {
 		p.Flush()
