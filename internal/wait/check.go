@@ -20,9 +20,10 @@ const (
 	calmAfter = 30 * time.Second
 	// pollEvery replaces checkEvery if we cannot be woken.
 	pollEvery = 50 * time.Millisecond
-	// With many topics, checks are rarer, so that a Client has no more than this many topics checked in a second: up to checkEvery if we cannot be woken,
-	// and with several partitions up to slowCheck.
-	mostPolled, mostChecked = 5000, 1000
+	// mostChecked is how many topics of several partitions are checked in a second; with more, checks are rarer, up to slowCheck. mostPolled is how
+	// many are if we cannot be woken; with more, checks are rarer, up to checkEvery.
+	mostChecked = 1000
+	mostPolled  = 5000
 	// subscribeAgain is the wait before a refused subscription is tried again.
 	subscribeAgain = time.Minute
 	// servedEvery is how often a Listener asks whether a server still runs, unservedEvery how often while none does.

@@ -130,9 +130,12 @@ func (q *queue) newPoll() *poll {
 		one.Topics, one.news = append(one.Topics, t.name), append(one.news, t.news)
 	}
 	if t := q.topics[0]; len(q.indices) == 0 && len(t.waiters) > 0 {
-		hints := t.jobs
-		if len(q.callers) > 0 {
-			hints = max(store.MaxPop-q.callers[0].N, store.MaxPop/2)
+		hints, wanted := t.jobs, 0
+		for _, c := range q.callers {
+			wanted += c.N
+		}
+		if wanted > 0 {
+			hints = max(store.MaxPop-wanted, store.MaxPop/2)
 		}
 		one.claims = t.claim(&q.kind, hints)
 	}

@@ -92,8 +92,8 @@ func (t *topic) claim(k *Kind, jobs int) (claims []claim) {
 	return claims
 }
 
-// goOn polls for the first waiters if there is a hint. Without one, a check follows at once unless we are registered. Who calls
-// it wakes the partition's batches, unless one of them calls.
+// goOn polls for the first waiters if there is a hint. Without one, a check follows at once unless we are registered. Its
+// callers wake the partition's batches, unless they are one.
 func (t *topic) goOn() {
 	switch e := t.partition.listener; {
 	case len(t.waiters) == 0:
