@@ -26,7 +26,7 @@ type Caller struct {
 	all       []*Partition // of these topics
 	leaving   error        // why it wants to leave, if it is claimed
 	lastErr   error        // why we do not know whether there is a job
-	failing   time.Time    // when errors began; zero if there are none
+	failing   time.Time    // when errors began; zero without errors
 	lost      error        // a pop whose reply was lost, perhaps with a job
 	isOpen    bool         // it has no answer yet
 	answers   chan answer  // holds one
@@ -101,11 +101,10 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 		return then, nil, nil
 	}
 	q.queueUp()
-	if p.Waiting() && p.batches.TryLead() {
+	if p.batches.TryLead() {
 		return then, p.batches.Lead, nil
 	}
-	p.batches.Wake()
-	return then, nil, nil
+	return then, nil, nil // the next batch has the poll
 }
 
 // ownQueue returns a queue for some of several topics, which keeps their order. A caller that always finds jobs never waits, but polls fewer topics if
@@ -175,7 +174,6 @@ func (c *Caller) enter(failed error, all []*Partition) {
 			t := p.topic(name)
 			t.waiters, c.topics = append(t.waiters, waiter{c, c.kind(i), c.limit(i)}), append(c.topics, t)
 			if !t.knows(c.kind(i)) {
-				p.listener.look = true
 				t.goOn()
 			}
 		}
@@ -259,6 +257,7 @@ func (c *Caller) goOn() {
 		for _, t := range c.topics {
 			if t.jobs > 0 {
 				t.goOn()
+				t.partition.batches.Wake() // the poll was of another partition
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package wait
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -19,13 +18,11 @@ const (
 	// slowCheck replaces checkEvery after checks have found nothing for calmAfter, if a server of ours runs.
 	slowCheck = 10 * time.Second
 	calmAfter = 30 * time.Second
-	// checkAtOnce is how many topics of several partitions are checked together each checkEvery. If there are more, they take turns,
-	// so that each is checked within slowCheck.
-	checkAtOnce = 1000
-	// pollEvery replaces checkEvery if we cannot be woken. More topics than pollAtOnce take turns,
-	// so that each is checked within checkEvery.
-	pollEvery  = 50 * time.Millisecond
-	pollAtOnce = 250
+	// pollEvery replaces checkEvery if we cannot be woken.
+	pollEvery = 50 * time.Millisecond
+	// With many topics, checks are rarer, so that a Client has no more than this many topics checked in a second: up to checkEvery if we cannot be woken,
+	// and with several partitions up to slowCheck.
+	mostPolled, mostChecked = 5000, 1000
 	// subscribeAgain is the wait before a refused subscription is tried again.
 	subscribeAgain = time.Minute
 	// servedEvery is how often a Listener asks whether a server still runs, unservedEvery how often while none does.
@@ -39,8 +36,7 @@ const (
 type checks struct {
 	listener *Listener
 	next     time.Time
-	round    []*topic // topics still to be checked, if not all are checked together
-	turn     int      // how many of them are checked together
+	topics   int // checked last
 	began    time.Time
 	asked    time.Time // the last attempt to subscribe
 	expected time.Time // when we last looked for jobs that no server makes ready
@@ -55,33 +51,14 @@ func newChecks(e *Listener) *checks {
 	return &checks{listener: e, began: now, asked: now, next: now.Add(rand.N(checkEvery))}
 }
 
-// due returns the topics to check now. With partitions there are no original servers, so whatever makes a job ready wakes us. Checks then only
-// find jobs of Clients that died after they were woken, and registered topics may take turns.
+// due returns the topics to check now.
 func (k *checks) due() []*topic {
 	e := k.listener
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
 	e.forget(lingerFor)
-	isRegistered := func(t *topic) bool { return t.registered }
-	switch {
-	case e.state == refused:
-		return k.page((*topic).isUnknown, pollAtOnce, int(checkEvery/pollEvery))
-	case e.state == subscribed && len(e.partitions) > 1:
-		page := k.page(isRegistered, checkAtOnce, int(slowCheck/checkEvery))
-		return append(page, e.waitedFor(func(t *topic) bool { return !t.registered })...)
-	}
-	return k.page(func(*topic) bool { return true }, math.MaxInt, 1)
-}
-
-// page returns the next of the selected topics, at least least of them, so that all are checked within that many turns.
-func (k *checks) page(selected func(*topic) bool, least, turns int) []*topic {
-	if len(k.round) == 0 {
-		k.round = k.listener.waitedFor(selected)
-		k.turn = max(least, 1+len(k.round)/turns)
-	}
-	n := min(k.turn, len(k.round))
-	topics := k.round[:n:n]
-	k.round = k.round[n:]
+	topics := e.waitedFor(func(*topic) bool { return true })
+	k.topics = len(topics)
 	return topics
 }
 
@@ -106,9 +83,11 @@ func (k *checks) plan() {
 	every := checkEvery
 	switch {
 	case e.is(refused):
-		every = pollEvery
-	case isCalm && served && len(k.round) == 0:
+		every = min(max(pollEvery, time.Duration(k.topics)*time.Second/mostPolled), checkEvery)
+	case isCalm && served:
 		every = slowCheck
+	case len(e.partitions) > 1: // without servers of the original: whatever makes a job ready wakes us
+		every = min(max(checkEvery, time.Duration(k.topics)*time.Second/mostChecked), slowCheck)
 	}
 	if now := time.Now(); !k.next.After(now) || k.next.Sub(now) > every {
 		k.next = now.Add(every)

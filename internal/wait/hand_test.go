@@ -1,11 +1,14 @@
 package wait
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,11 +23,15 @@ var (
 	errBroken = redis.Error("WRONGTYPE ready queue t is a string, not a list")
 )
 
+// noRedis has no connections.
+var noRedis = &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}
+
 // hand has partitions whose polls and messages the test makes by hand. Their Listener counts as subscribed.
 type hand struct {
 	*Partition // the first one
 	t          *testing.T
 	all        []*Partition
+	guests     []*guest
 	close      func()
 	lost       int // lost jobs, as reported to the owner
 }
@@ -37,9 +44,9 @@ func inHands(t *testing.T, partitions int) *hand {
 	h := &hand{t: t, close: cancel}
 	owner := &batch.Owner{Running: new(sync.WaitGroup), Closed: errClosed}
 	hooks := Hooks{slog.New(slog.DiscardHandler), func(store.Popped) {}, func(n int) { h.lost += n }}
-	s := NewShared(closing, owner, nil, hooks)
+	s := NewShared(closing, owner, store.New(noRedis, store.DefaultPrefix), hooks)
 	for range partitions {
-		of := store.New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}, store.DefaultPrefix)
+		of := store.New(noRedis, store.DefaultPrefix)
 		p := s.NewPartition(of)
 		p.batches = batch.NewSender(owner, of.Pipeline, &s.mu, p, 0)
 		h.all = append(h.all, p)
@@ -54,8 +61,9 @@ func inHands(t *testing.T, partitions int) *hand {
 type guest struct {
 	*Caller
 	h    *hand
-	next int     // the topic to poll next
-	got  *answer // its final answer
+	p    *Partition // that it polls
+	next int        // the topic to poll next
+	got  *answer    // its final answer
 }
 
 // joins adds a caller, which polls the first partition.
@@ -63,22 +71,23 @@ func (h *hand) joins(r Request) *guest { return h.joinsAt(h.Partition, r) }
 
 func (h *hand) joinsAt(p *Partition, r Request) *guest {
 	h.t.Helper()
-	g := &guest{Caller: h.shared.NewCaller(r), h: h}
-	g.polls(p)
+	g := &guest{Caller: h.shared.NewCaller(r), h: h, p: p}
+	h.guests = append(h.guests, g)
+	g.polls()
 	return g
 }
 
-func (g *guest) polls(p *Partition) {
-	then, lead, err := g.join(p, g.next)
+func (g *guest) polls() {
+	then, lead, err := g.join(g.p, g.next)
 	if lead != nil || err != nil {
 		g.h.t.Fatal(lead != nil, err)
 	}
 	g.next = then
-	g.goesOn(p)
+	g.goesOn()
 }
 
 // goesOn does what the caller's goroutine does with an answer, if there is one: it polls on, waits, or is done.
-func (g *guest) goesOn(p *Partition) {
+func (g *guest) goesOn() {
 	for len(g.answers) > 0 && g.got == nil {
 		a := <-g.answers
 		isTemporary := a.err == nil || a.err != errClosed && store.Temporary(a.err)
@@ -86,21 +95,14 @@ func (g *guest) goesOn(p *Partition) {
 		case len(a.Jobs.Jobs) > 0 || !isTemporary || g.all != nil:
 			g.got = &a
 		case a.err == nil && g.next < len(g.Topics):
-			g.polls(p)
+			g.polls()
 		case g.Waits:
 			g.enter(a.err, g.h.all)
 		default:
-			a.err = cmpErr(a.err)
+			a.err = cmp.Or(a.err, store.ErrEmpty)
 			g.got = &a
 		}
 	}
-}
-
-func cmpErr(err error) error {
-	if err == nil {
-		return store.ErrEmpty
-	}
-	return err
 }
 
 // leaves ends the caller's call, as its ctx or its timeout does.
@@ -124,7 +126,7 @@ func (h *hand) waiter(topics ...string) *guest {
 func (h *hand) registered(topics ...string) *guest {
 	h.t.Helper()
 	g := h.waiter(topics...)
-	h.settle(g)
+	h.settle()
 	return g
 }
 
@@ -140,8 +142,18 @@ func (p *Partition) asks() *poll {
 	return p.turns[0].newPoll()
 }
 
-// answer answers a poll, and lets these callers go on.
-func (h *hand) answer(one *poll, popped store.Popped, err error, guests ...*guest) {
+// expectAsks checks which topics the next poll polls, and returns it.
+func (h *hand) expectAsks(what string, topics ...string) *poll {
+	h.t.Helper()
+	one := h.asks()
+	if one == nil || !slices.Equal(one.Topics, topics) {
+		h.t.Fatalf("%s: want a poll of %q, got %+v", what, topics, one)
+	}
+	return one
+}
+
+// answer answers a poll, and lets the callers go on.
+func (h *hand) answer(one *poll, popped store.Popped, err error) {
 	h.t.Helper()
 	if one == nil {
 		h.t.Fatal("nothing is polled")
@@ -152,16 +164,16 @@ func (h *hand) answer(one *poll, popped store.Popped, err error, guests ...*gues
 	h.shared.mu.Lock()
 	one.done(popped, err)
 	h.shared.mu.Unlock()
-	for _, g := range guests {
-		g.goesOn(one.queue.partition)
+	for _, g := range h.guests {
+		g.goesOn()
 	}
 }
 
 // settle answers all polls: there is no job, and the client is registered.
-func (h *hand) settle(guests ...*guest) {
+func (h *hand) settle() {
 	h.t.Helper()
 	for one := h.asks(); one != nil; one = h.asks() {
-		h.answer(one, store.Popped{Registered: one.Waiter != ""}, nil, guests...)
+		h.answer(one, store.Popped{Registered: one.Waiter != ""}, nil)
 	}
 }
 
@@ -214,6 +226,38 @@ func (h *hand) finds(checks []*check, registers bool, lengths map[string]int, ad
 	h.listener.learn(checks, found)
 }
 
+// facts returns what is known about the topic.
+func (h *hand) facts(topic string) string {
+	h.shared.mu.Lock()
+	defer h.shared.mu.Unlock()
+	h.Waiting() // drops turns that nobody needs any more
+	t := h.topics[topic]
+	if t == nil {
+		return "dropped"
+	}
+	var facts []string
+	if t.jobs > 0 {
+		facts = append(facts, strconv.Itoa(t.jobs))
+	}
+	for _, f := range []struct {
+		name string
+		is   bool
+	}{{"registered", t.registered}, {"told", t.told}, {"checked", t.byCheck}, {"throttled", t.throttle != nil},
+		{"polling", slices.ContainsFunc(t.queues, func(q *queue) bool { return q.isOut })}, {"due", slices.ContainsFunc(t.queues, func(q *queue) bool { return q.inTurns })}} {
+		if f.is {
+			facts = append(facts, f.name)
+		}
+	}
+	return strings.Join(facts, " ")
+}
+
+func (h *hand) expectFacts(what, topic, want string) {
+	h.t.Helper()
+	if got := h.facts(topic); got != want {
+		h.t.Errorf("%s: of %s we know: %q, want %q", what, topic, got, want)
+	}
+}
+
 // closes ends the subscription.
 func (h *hand) closes() {
 	h.listener.close()
@@ -231,7 +275,7 @@ func jobs(topic string, n int) (list []store.Job) {
 // expectJob checks that the caller has received exactly that job.
 func (g *guest) expectJob(t *testing.T, id string) {
 	t.Helper()
-	if g.settled(); g.got == nil {
+	if g.goesOn(); g.got == nil {
 		t.Fatalf("it has no answer; want job %s", id)
 	}
 	if a := g.got; a.err != nil || len(a.Jobs.Jobs) != 1 || a.Jobs.Jobs[0].ID != id {
@@ -242,7 +286,7 @@ func (g *guest) expectJob(t *testing.T, id string) {
 // expectErr checks the call's error.
 func (g *guest) expectErr(t *testing.T, want ...error) {
 	t.Helper()
-	if g.settled(); g.got == nil {
+	if g.goesOn(); g.got == nil {
 		t.Fatalf("it has no answer; want %v", want)
 	}
 	for _, want := range want {
@@ -255,9 +299,7 @@ func (g *guest) expectErr(t *testing.T, want ...error) {
 // expectWaits checks that the caller has no result yet.
 func (g *guest) expectWaits(t *testing.T) {
 	t.Helper()
-	if g.settled(); g.got != nil {
+	if g.goesOn(); g.got != nil {
 		t.Fatalf("it has its answer: %+v, %v", g.got.Jobs.Jobs, g.got.err)
 	}
 }
-
-func (g *guest) settled() { g.goesOn(g.h.Partition) }

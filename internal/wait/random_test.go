@@ -22,7 +22,6 @@ type redisModel struct {
 	polls    []*poll             // in flight
 	checks   []*check            // in flight
 	answers  []func()            // replies in flight
-	guests   []*guest
 }
 
 // readyQueue is a topic's ready queue in a partition.
@@ -73,7 +72,7 @@ func (m *redisModel) do(one *poll) {
 			p.Remaining[i] = left
 		}
 	}
-	m.answers = append(m.answers, func() { m.answer(one, p, nil, m.guests...) })
+	m.answers = append(m.answers, func() { m.answer(one, p, nil) })
 }
 
 // check does what poll.lua does.
@@ -95,7 +94,7 @@ func (m *redisModel) check(k *check) {
 // step delivers one message in flight, at random. It reports whether there was one.
 func (m *redisModel) step() bool {
 	for _, p := range m.all {
-		if one := p.asks(); one != nil {
+		if one := p.asks(); one != nil { // before that, turns that nobody needs any more are dropped
 			m.polls = append(m.polls, one)
 		}
 		m.shared.mu.Lock()
@@ -156,7 +155,7 @@ func (m *redisModel) act() {
 		for range q.Topics {
 			q.Limits = append(q.Limits, 1+m.r.IntN(2))
 		}
-		m.guests = append(m.guests, m.joinsAt(m.all[m.r.IntN(len(m.all))], q))
+		m.joinsAt(m.all[m.r.IntN(len(m.all))], q)
 	case 3:
 		if len(m.guests) > 0 {
 			m.guests[m.r.IntN(len(m.guests))].leaves(context.Canceled)

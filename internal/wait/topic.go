@@ -92,7 +92,8 @@ func (t *topic) claim(k *Kind, jobs int) (claims []claim) {
 	return claims
 }
 
-// goOn polls for the first waiters if there is a hint. Without one, a check follows soon unless we are registered.
+// goOn polls for the first waiters if there is a hint. Without one, a check follows at once unless we are registered. Who calls
+// it wakes the partition's batches, unless one of them calls.
 func (t *topic) goOn() {
 	switch e := t.partition.listener; {
 	case len(t.waiters) == 0:
@@ -102,6 +103,7 @@ func (t *topic) goOn() {
 			t.queue(t.waiters[i].kind).queueUp()
 		}
 	case !t.registered && t.throttle == nil && !t.isBusy() && e.state == subscribed:
+		e.look = true
 		e.signal()
 	}
 }
