@@ -69,6 +69,7 @@ func (l *loop) subscribe() {
 		}
 		m := of[event.Channel]
 		switch {
+		case m == nil: // which Redis never sends
 		case event.Refused != nil:
 			l.missPushes(m)
 			l.server.outages.reportOf(m.number, deaf, l.server.advise(event.Refused, "+subscribe"))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// wakeTimer wakes a node's loop at the earliest of the times that it was given.
+// wakeTimer wakes a loop at the earliest of the times that it was given.
 type wakeTimer struct {
 	precise timer
 

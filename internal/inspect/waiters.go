@@ -92,7 +92,7 @@ func (o *Inspector) listeners(ctx context.Context, topics []store.WaitedFor, nam
 // listening is what was found about programs.
 type listening struct {
 	topics   []store.WaitedFor
-	mu       sync.Mutex               // guards programs, while nodes are asked at the same time
+	mu       sync.Mutex               // guards programs, while partitions are asked at the same time
 	programs map[string]store.Program // by client ID
 	of       map[store.Program]*listener
 	ids      map[store.Program]map[string]bool // in one partition
@@ -142,7 +142,7 @@ func (f *listening) add(topic int, waiters []store.Waiter) {
 	}
 }
 
-// count adds how many clients of each program wait in a partition: in a cluster they have other IDs on each node.
+// count adds how many clients of each program wait in a partition: in a cluster they have another ID in each.
 func (f *listening) count() {
 	for program, ids := range f.ids {
 		f.of[program].Clients = max(f.of[program].Clients, len(ids))

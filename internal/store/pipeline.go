@@ -50,17 +50,16 @@ func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
 // Close returns the connection.
 func (p *Pipeline) Close() { p.conn.Close() }
 
-// send writes the call, without its script's text.
-func (p *Pipeline) send(c *run) {
-	if c.script == nil {
-		p.write(c, c.name, c.args[0])
-	} else {
-		p.write(c, "EVALSHA", c.form.hash)
+// write writes the call, with the text of its script or only its hash.
+func (p *Pipeline) write(c *run, inText bool) {
+	command := c.name
+	switch {
+	case c.script == nil:
+	case inText:
+		command, c.args[0] = "EVAL", c.form.text
+	default:
+		command, c.args[0] = "EVALSHA", c.form.hash
 	}
-}
-
-func (p *Pipeline) write(c *run, command string, name any) {
-	c.args[0] = name
 	if p.err == nil {
 		p.err = p.conn.Send(command, c.args...)
 	}
@@ -169,14 +168,14 @@ func (p *Pipeline) makeAgain(c *run, err error, refused bool) {
 func (p *Pipeline) load(c *run) {
 	if first := p.loading[c.form]; first != nil && !first.done && !c.behind {
 		c.behind = true
-		p.write(c, "EVALSHA", c.form.hash)
+		p.write(c, false)
 		return
 	}
 	if p.loading == nil {
 		p.loading = map[*form]*run{}
 	}
 	p.loading[c.form] = c
-	p.write(c, "EVAL", c.form.text)
+	p.write(c, true)
 }
 
 // judge notes what the server of the new connection does: if it does not do our work either, later calls need not look for another so soon.
@@ -206,7 +205,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 	}
 	p.conn = conn
 	for _, c := range again {
-		p.send(c)
+		p.write(c, false)
 	}
 }
 

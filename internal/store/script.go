@@ -152,11 +152,7 @@ func (c *Call[T]) Send(p *Pipeline) *Call[T] {
 	if c.script != nil {
 		c.form = c.script.on(c.store)
 	}
-	if c.inText {
-		p.write(&c.run, "EVAL", c.form.text)
-	} else {
-		p.send(&c.run)
-	}
+	p.write(&c.run, c.inText)
 	return c
 }
 
