@@ -132,7 +132,7 @@ func (q *queue) newPoll() *poll {
 	if t := q.topics[0]; len(q.indices) == 0 && len(t.waiters) > 0 {
 		hints := t.jobs
 		if len(q.callers) > 0 {
-			hints = store.MaxPop / 2
+			hints = max(store.MaxPop-q.callers[0].N, store.MaxPop/2)
 		}
 		one.claims = t.claim(&q.kind, hints)
 	}
