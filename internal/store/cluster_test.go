@@ -145,3 +145,30 @@ func TestSubscriptionInCluster(t *testing.T) {
 	awaitEnd(t, here[0], sub, "its node was killed")
 	subscribedTo(t, here[0])
 }
+
+// If a slot has moved, the pipeline makes the refused calls, and all later ones, at the new owner.
+func TestPipelineLeavesANodeWithoutTheSlot(t *testing.T) {
+	redistest.Long(t)
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	p := inCluster(t, c)
+	s := p[0]
+	slot := c.Slot(s.Keys().JobPool())
+	from := c.Owner(slot)
+	calls, err := s.Pipeline(t.Context())
+	check(t, err)
+	defer calls.Close()
+	push := func(id string) *Call[[]error] { return s.Push([]Delayed{aJob(id, "t", time.Hour)}).Send(calls) }
+	check(t, errorOf(push("a").Wait(t.Context())))
+	c.MoveSlot(slot, c.Servers[(slices.Index(c.Servers[:3], from)+1)%3])
+	for _, call := range []*Call[[]error]{push("b"), push("c")} {
+		check(t, errorOf(call.Wait(t.Context())))
+	}
+	check(t, errorOf(push("d").Wait(t.Context())))
+	if got := c.Owner(slot).Strings("ZRANGE", s.Keys().JobPool(), 0, -1); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
+		t.Errorf("the pool has %q", got)
+	}
+	if !calls.Replaced {
+		t.Error("it is not told that a node was left")
+	}
+}

@@ -154,7 +154,7 @@ func (p *Pipeline) makeAgain(c *run, err error, refused bool) {
 	case meaningOf(err) == unknownScript:
 		c.err, c.done = nil, false
 		p.load(c)
-	case refused && !p.Replaced && c.store.source == p.store.source && p.store.source.MayReplace():
+	case refused && !p.Replaced && p.store.source.MayReplace():
 		c.done = false
 		p.refused = append(p.refused, c)
 	default:

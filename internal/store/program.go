@@ -26,7 +26,7 @@ var ThisProgram = sync.OnceValue(func() Program {
 	return Program{Host: short(host), Name: short(filepath.Base(os.Args[0])), PID: os.Getpid()}
 })
 
-// Register stores the waiter's program in each of the partitions, which share a Node, for WaitingFor. Best effort.
+// Register stores the waiter's program in each of the partitions, which share a connection, for WaitingFor. Best effort.
 func Register(ctx context.Context, in []*Store, waiter string, p Program) {
 	pipeline, err := in[0].Pipeline(ctx)
 	if err != nil {

@@ -211,7 +211,7 @@ func (s *Store) Served(ctx context.Context) bool {
 	return len(Alive(servers)) > 0
 }
 
-// Overdue returns for how long the first job of the partitions, which share a Node, has been due: 0 if none is, or if that can't be read.
+// Overdue returns for how long the first job of the partitions, which share a connection, has been due: 0 if none is, or if that can't be read.
 func Overdue(ctx context.Context, on []*Store) time.Duration {
 	commands := [][]any{{"TIME"}}
 	for _, s := range on {
