@@ -143,7 +143,7 @@ func TestWantedOfATopic(t *testing.T) {
 	}
 	h.wakes("t", 3)
 	g := h.asker("t")
-	h.expectClaims(h.asks(), store.MaxPop/2+1, append(slices.Clone(all[:store.MaxPop/2]), g)...)
+	h.expectClaims(h.asks(), store.MaxPop, append(slices.Clone(all[:store.MaxPop-1]), g)...)
 	var wide []*guest
 	for _, n := range []int{store.MaxPop - 1, store.MaxPop, 1} {
 		wide = append(wide, h.joins(Request{Topics: []string{"u"}, N: n, Waits: true}))
