@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"slices"
@@ -36,45 +36,52 @@ type request struct {
 type fields struct {
 	members view.Object
 	from    map[string]string // flag or argument, by member
-	flags   []string          // members and their flags in turn
+	flags   map[string]string // all flags, by member
 }
 
-// put adds a member. Text that is not UTF-8 becomes base64.
+func newFields() *fields { return &fields{from: map[string]string{}, flags: map[string]string{}} }
+
+// put adds a member.
 func (b *fields) put(member, from string, value any) {
-	if b.from == nil {
-		b.from = map[string]string{}
-	}
 	b.from[member] = from
-	if text, is := value.(string); is {
-		b.members.Text(member, text)
-	} else {
-		b.members.Put(member, value)
-	}
+	b.members.Put(member, value)
 }
 
-// field defines a flag whose value becomes a member of a body: a text, which may be a duration.
-func (f *flagSet) field(b *fields, name, member string) {
-	b.flags = append(b.flags, member, "--"+name)
-	f.one(name, func(value string) error {
+// texts defines flags whose values become members of a body: texts, which may be durations. A name is FLAG or, if the
+// member's differs, "FLAG MEMBER".
+func (f *flagSet) texts(b *fields, names ...string) {
+	f.fields(b, names, func(value string) (any, error) {
 		if value == "" {
-			return errors.New("it is empty")
+			return nil, errors.New("it is empty")
 		}
-		b.put(member, fmt.Sprintf("--%s %q", name, value), value)
-		return nil
+		return value, nil
 	})
 }
 
-// count is field for a number.
-func (f *flagSet) count(b *fields, name, member string) {
-	b.flags = append(b.flags, member, "--"+name)
-	f.one(name, func(value string) error {
+// counts is texts for numbers.
+func (f *flagSet) counts(b *fields, names ...string) {
+	f.fields(b, names, func(value string) (any, error) {
 		n, err := strconv.Atoi(value)
 		if err != nil {
-			return errors.New("want a number")
+			return nil, errors.New("want a number")
 		}
-		b.put(member, fmt.Sprintf("--%s %s", name, value), float64(n)) // also negative, which /v1 refuses
-		return nil
+		return float64(n), nil // also negative, which /v1 refuses
 	})
+}
+
+func (f *flagSet) fields(b *fields, names []string, read func(value string) (any, error)) {
+	for _, name := range names {
+		name, member, differs := strings.Cut(name, " ")
+		if !differs {
+			member = strings.ReplaceAll(name, "-", "_")
+		}
+		b.flags[member] = "--" + name
+		f.one(name, func(value string) error {
+			v, err := read(value)
+			b.put(member, fmt.Sprintf("--%s %q", name, value), v)
+			return err
+		})
+	}
 }
 
 // v1 answers requests.
@@ -100,24 +107,10 @@ func inProcess(c *client.Client, jobs *inspect.Inspector) *v1 {
 type handled struct{ http.Handler }
 
 func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
-	a := &answered{head: http.Header{}, status: http.StatusOK}
-	h.ServeHTTP(a, r)
-	return &http.Response{StatusCode: a.status, Header: a.head, Body: io.NopCloser(&a.body), Request: r}, nil
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, r)
+	return answer.Result(), nil
 }
-
-// answered is a ResponseWriter that keeps the answer.
-type answered struct {
-	head   http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answered) Header() http.Header              { return a.head }
-func (a *answered) WriteHeader(status int)           { a.status = status }
-func (a *answered) Write(b []byte) (int, error)      { return a.body.Write(b) }
-func (a *answered) Flush()                           {}
-func (a *answered) SetReadDeadline(time.Time) error  { return nil }
-func (a *answered) SetWriteDeadline(time.Time) error { return nil }
 
 // remote returns a v1 of the daemon at --url or DELAYER_URL, or nil without one. Redis's address on the command line is stronger than
 // the variable.

@@ -48,7 +48,7 @@ func (m many) bounded(n int) request {
 	switch {
 	case n == 0:
 	case r.body != nil && r.method == http.MethodPost:
-		r.body = &fields{members: slices.Clone(r.body.members), from: r.body.from}
+		r.body = &fields{slices.Clone(r.body.members), r.body.from, r.body.flags}
 		r.body.put("limit", "--limit", n)
 	default:
 		r.query.Set("limit", strconv.Itoa(n))

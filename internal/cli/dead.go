@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/view"
@@ -34,30 +35,21 @@ func (l *letters) define(f *flagSet) {
 }
 
 // selection returns what selects the letters.
-func (l letters) selection() map[string]string {
-	s := map[string]string{}
+func (l letters) selection() url.Values {
 	ago := func(d time.Duration) string {
 		if d == 0 {
 			return ""
 		}
 		return time.Now().Add(-d).Format(time.RFC3339Nano)
 	}
-	for name, value := range map[string]string{"reason": l.reason, "error": l.error, "match": l.match, "before": ago(l.older), "after": ago(l.newer)} {
-		if value != "" {
-			s[name] = value
-		}
-	}
-	return s
+	return queryOf("reason", l.reason, "error", l.error, "match", l.match, "before", ago(l.older), "after", ago(l.newer))
 }
 
 func beginDeadList(f *flagSet) action {
 	var l letters
 	l.define(f)
 	return func(ctx context.Context, c *call) (reply, error) {
-		r := request{method: http.MethodGet, path: "/v1/dead/{topic}", query: queryOf()}
-		for name, value := range l.selection() {
-			r.query.Set(name, value)
-		}
+		r := request{method: http.MethodGet, path: "/v1/dead/{topic}", query: l.selection()}
 		return jobRows(c.pages(ctx, r, "jobs", l.most), "id", "died", "attempts", "reason", "error"), nil
 	}
 }
@@ -86,14 +78,14 @@ func beginDead(what, path string, deletes bool) func(*flagSet) action {
 		l.define(f)
 		s.define(f)
 		return func(ctx context.Context, c *call) (reply, error) {
-			r := request{method: http.MethodPost, path: path, body: &fields{}}
+			r := request{method: http.MethodPost, path: path, body: newFields()}
 			if len(c.arguments) > 1 {
 				r.body.put("ids", "ID", c.arguments[1:])
 				return s.one(ctx, c, what, r)
 			}
 			selection := l.selection()
-			for name, value := range selection {
-				r.body.put(name, "--"+name, value)
+			for name := range selection {
+				r.body.put(name, "--"+name, selection.Get(name))
 			}
 			if len(selection) == 0 {
 				r.body.put("all", "", true)

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,22 +55,13 @@ func resumed(c *call, o view.Object) reply {
 func shownID(_ *call, o view.Object) reply { return reply{text: o.TextOf("id"), json: o} }
 
 func beginPush(f *flagSet) action {
-	var b fields
+	b := newFields()
 	var headers map[string]string
 	var follow bool
 	f.headers(&headers)
-	f.field(&b, "id", "id")
-	f.field(&b, "once", "once")
-	f.field(&b, "debounce", "debounce")
 	f.toggle("follow", &follow)
-	f.field(&b, "group", "group")
-	f.count(&b, "max", "group_max")
-	f.field(&b, "quiet", "group_quiet")
-	f.field(&b, "longest", "group_longest")
-	f.field(&b, "ttr", "ttr")
-	f.count(&b, "max-attempts", "max_attempts")
-	f.count(&b, "replicas", "replicas")
-	f.field(&b, "replicas-timeout", "replicas_timeout")
+	f.texts(b, "id", "once", "debounce", "group", "quiet group_quiet", "longest group_longest", "ttr", "replicas-timeout")
+	f.counts(b, "max group_max", "max-attempts", "replicas")
 	return func(ctx context.Context, c *call) (reply, error) {
 		if err := notClosed(c.stdout); err != nil { // otherwise the ID would be lost
 			return reply{}, outputError(err)
@@ -88,11 +81,11 @@ func beginPush(f *flagSet) action {
 		if follow {
 			b.put("if_exists", "--follow", "follow")
 		}
-		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: &b})
+		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: b})
 		if _, once := c.given["once"]; once && isProblem(err, "exists") { // still a success: the job was pushed
 			id := b.members.TextOf("id")
 			c.note(fmt.Sprintf("a push of %q counted before; this one changed nothing.", id))
-			o, err = object("id", id, "outcome", client.Refused), nil
+			o, err = view.Of("id", id, "outcome", client.Refused), nil
 		}
 		return shownID(c, o), err
 	}
@@ -146,14 +139,13 @@ func indented(text string) string {
 }
 
 func beginPause(f *flagSet) action {
-	var b fields
+	b := newFields()
 	var replace bool
-	f.field(&b, "for", "for")
-	f.field(&b, "note", "note")
+	f.texts(b, "for", "note")
 	f.toggle("replace", &replace)
 	return func(ctx context.Context, c *call) (reply, error) {
 		b.put("unless_paused", "--replace", !replace)
-		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/topics/{topic}/pause", body: &b})
+		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/topics/{topic}/pause", body: b})
 		if isProblem(err, "paused") {
 			now := ""
 			if topic, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/{topic}"}); err == nil {
@@ -166,16 +158,14 @@ func beginPause(f *flagSet) action {
 }
 
 func beginLimit(f *flagSet) action {
-	var b fields
+	b := newFields()
 	var none bool
-	f.count(&b, "concurrency", "concurrency")
-	f.one("rate", func(value string) error {
+	f.texts(b, "tag")
+	f.counts(b, "concurrency", "burst")
+	f.fields(b, []string{"rate"}, func(value string) (any, error) {
 		rate, err := duration.ParseRate(value)
-		b.put("rate", "--rate "+value, rate)
-		return err
+		return rate, err
 	})
-	f.count(&b, "burst", "burst")
-	f.field(&b, "tag", "tag")
 	f.toggle("none", &none)
 	f.check = func([]string) error {
 		if none && len(b.members) > 0 {
@@ -189,23 +179,14 @@ func beginLimit(f *flagSet) action {
 		case none:
 			r.method = http.MethodDelete
 		case len(b.members) > 0:
-			r.method, r.body = http.MethodPut, &b
+			r.method, r.body = http.MethodPut, b
 		}
 		o, err := c.ask(ctx, r)
 		if none {
-			o = object("topic", c.arguments[0])
+			o = view.Of("topic", c.arguments[0])
 		}
-		var limit view.Object
-		for _, m := range o {
-			switch strings.TrimSuffix(m.Name, "_base64") {
-			case "concurrency", "rate", "burst", "tag":
-				limit = append(limit, m)
-			}
-		}
-		text := "no limit"
-		if limit != nil {
-			text = cells(limit)
-		}
+		limit := members(o, "concurrency", "rate", "burst", "tag")
+		text := cmp.Or(cells(limit), "no limit")
 		if used := useText(o); used != "" {
 			text += "; " + used
 		}
@@ -269,14 +250,14 @@ func pauseText(topic view.Object) string {
 
 // useText describes the use of a limit, not counting jobs that lack the tag.
 func useText(o view.Object) string {
-	var use view.Object
-	for _, m := range o {
-		switch m.Name {
-		case "slots_taken", "throttled", "throttled_until":
-			use = append(use, m)
-		}
-	}
-	return cells(use)
+	return cells(members(o, "slots_taken", "throttled", "throttled_until"))
+}
+
+// members returns the object with only the members of these names.
+func members(o view.Object, names ...string) view.Object {
+	return slices.DeleteFunc(slices.Clone(o), func(m view.Member) bool {
+		return !slices.Contains(names, strings.TrimSuffix(m.Name, "_base64"))
+	})
 }
 
 // untaggedText warns that some jobs can't be reserved, and suggests a fix; it is empty if there are none.
@@ -319,7 +300,7 @@ func beginChange(method, what string) func(*flagSet) action {
 		return func(ctx context.Context, c *call) (reply, error) {
 			r := request{method: method, path: "/v1/jobs/{id}"}
 			if len(c.arguments) > 1 {
-				r.body = new(fields)
+				r.body = newFields()
 				r.body.put("delay", fmt.Sprintf("DELAY %q", c.arguments[1]), c.arguments[1])
 			}
 			if m.match == "" {

@@ -67,22 +67,17 @@ func (c *call) exportTopic(ctx context.Context, s selection) error {
 
 // exported returns a job in the form of POST /v1/jobs. A reserved job is exported as ready.
 func exported(job inspect.Job, state string) view.Object {
-	o := object("id", job.ID)
-	o.Text("topic", job.Topic)
+	o := view.Of("id", job.ID, "topic", job.Topic)
 	if state == inspect.Waiting {
 		if last := time.Now().Add(client.MaxDelay - 24*time.Hour); job.At.After(last) {
 			job.At = last // import takes no later one
 		}
 		o.Put("due", job.At)
 	}
-	if job.MaxAttempts > 0 {
-		o.Put("max_attempts", job.MaxAttempts)
-	}
-	if job.TTR > 0 {
-		o.Put("ttr", job.TTR)
-	}
+	o.PutIfAny("max_attempts", job.MaxAttempts)
+	o.PutIfAny("ttr", job.TTR)
 	o.Headers(job.Headers)
-	o.Text("body", job.Body)
+	o.Put("body", job.Body)
 	return o
 }
 
