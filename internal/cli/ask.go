@@ -27,9 +27,23 @@ import (
 // request is one of /v1, which all operators' commands speak: with the daemon at --url or, without one, with the same
 // handlers in this process.
 type request struct {
-	method, path string // {topic}, {id} or {name} stand for the argument of that name
-	query        url.Values
-	body         *fields // nil: none
+	method string // empty: GET
+	path   string // {topic}, {id} or {name} stand for the argument of that name
+	query  url.Values
+	body   *fields // nil: none
+}
+
+// with returns the request with more names and values in its query; empty values are left out.
+func (r request) with(pairs ...string) request {
+	query := url.Values{}
+	maps.Copy(query, r.query)
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			query.Set(pair[0], pair[1])
+		}
+	}
+	r.query = query
+	return r
 }
 
 // fields are the members of a body, which come from flags and arguments.
@@ -231,11 +245,7 @@ const pageSize = inspect.MaxPage
 // pages iterates over the objects of a list that /v1 answers in pages, most of them if that is not 0.
 func (c *call) pages(ctx context.Context, r request, name string, most int) func(yield func(view.Object, error) bool) {
 	return func(yield func(view.Object, error) bool) {
-		r.query = maps.Clone(r.query)
-		if r.query == nil {
-			r.query = url.Values{}
-		}
-		r.query.Set("limit", fmt.Sprint(pageSize))
+		r := r.with("limit", fmt.Sprint(pageSize))
 		n := 0
 		for {
 			page, err := c.ask(ctx, r)
@@ -255,7 +265,7 @@ func (c *call) pages(ctx context.Context, r request, name string, most int) func
 			if cursor == "" {
 				return
 			}
-			r.query.Set("cursor", cursor)
+			r = r.with("cursor", cursor)
 		}
 	}
 }
@@ -269,15 +279,4 @@ func objects(o view.Object, name string) (list []view.Object) {
 		}
 	}
 	return list
-}
-
-// queryOf returns a query of names and values; empty values are left out.
-func queryOf(pairs ...string) url.Values {
-	q := url.Values{}
-	for pair := range slices.Chunk(pairs, 2) {
-		if pair[1] != "" {
-			q.Set(pair[0], pair[1])
-		}
-	}
-	return q
 }

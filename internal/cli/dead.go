@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/view"
@@ -34,28 +34,28 @@ func (l *letters) define(f *flagSet) {
 	}
 }
 
-// selection returns what selects the letters.
-func (l letters) selection() url.Values {
+// selection returns what selects the letters, names and values of /v1 in turn.
+func (l letters) selection() []string {
 	ago := func(d time.Duration) string {
 		if d == 0 {
 			return ""
 		}
 		return time.Now().Add(-d).Format(time.RFC3339Nano)
 	}
-	return queryOf("reason", l.reason, "error", l.error, "match", l.match, "before", ago(l.older), "after", ago(l.newer))
+	return []string{"reason", l.reason, "error", l.error, "match", l.match, "before", ago(l.older), "after", ago(l.newer)}
 }
 
 func beginDeadList(f *flagSet) action {
 	var l letters
 	l.define(f)
 	return func(ctx context.Context, c *call) (reply, error) {
-		r := request{method: http.MethodGet, path: "/v1/dead/{topic}", query: l.selection()}
+		r := request{path: "/v1/dead/{topic}"}.with(l.selection()...)
 		return jobRows(c.pages(ctx, r, "jobs", l.most), "id", "died", "attempts", "reason", "error"), nil
 	}
 }
 
 func runDeadGroups(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/dead/{topic}/groups", query: queryOf("limit", fmt.Sprint(maxGrouped))})
+	o, err := c.ask(ctx, request{path: "/v1/dead/{topic}/groups"}.with("limit", fmt.Sprint(maxGrouped)))
 	r := c.listed(o, "groups", "count", "newest", "oldest", "reason", "error")
 	if err == nil {
 		r.rows.more = o[1:]
@@ -83,11 +83,12 @@ func beginDead(what, path string, deletes bool) func(*flagSet) action {
 				r.body.put("ids", "ID", c.arguments[1:])
 				return s.one(ctx, c, what, r)
 			}
-			selection := l.selection()
-			for name := range selection {
-				r.body.put(name, "--"+name, selection.Get(name))
+			for pair := range slices.Chunk(l.selection(), 2) {
+				if pair[1] != "" {
+					r.body.put(pair[0], "--"+pair[0], pair[1])
+				}
 			}
-			if len(selection) == 0 {
+			if r.body.members == nil {
 				r.body.put("all", "", true)
 			}
 			return s.many(ctx, c, many{what: what, request: r, deletes: deletes, limit: l.most})
@@ -98,7 +99,7 @@ func beginDead(what, path string, deletes bool) func(*flagSet) action {
 // one changes the job that the request names.
 func (s consent) one(ctx context.Context, c *call, what string, r request) (reply, error) {
 	if s.dryRun {
-		r.query = queryOf("dry_run", "true")
+		r = r.with("dry_run", "true")
 	}
 	o, err := c.ask(ctx, r)
 	if err == nil && numberOf(o.Get("count")) == 0 {

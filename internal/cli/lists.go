@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +19,7 @@ import (
 // listing returns the action of a command without flags that prints a list.
 func listing(path, name string, columns ...string) func(*flagSet) action {
 	return only(func(ctx context.Context, c *call) (reply, error) {
-		o, err := c.ask(ctx, request{method: http.MethodGet, path: path})
+		o, err := c.ask(ctx, request{path: path})
 		return c.listed(o, name, columns...), err
 	})
 }
@@ -77,7 +75,7 @@ func beginList(f *flagSet) action {
 		return nil
 	}
 	return func(ctx context.Context, c *call) (reply, error) {
-		r := request{method: http.MethodGet, path: "/v1/jobs"}
+		r := request{path: "/v1/jobs"}
 		columns := []string{"id", "topic", "due", "lease_ends", "attempts", "size", "preview"}
 		if len(c.arguments) > 0 {
 			r.path, columns[1] = "/v1/topics/{topic}/jobs", "state"
@@ -85,8 +83,7 @@ func beginList(f *flagSet) action {
 		return jobRows(func(yield func(view.Object, error) bool) {
 			n := 0
 			for _, state := range s.states() {
-				r.query = queryOf("state", state, "match", s.match)
-				for job, err := range c.pages(ctx, r, "jobs", 0) {
+				for job, err := range c.pages(ctx, r.with("state", state, "match", s.match), "jobs", 0) {
 					if !yield(job, err) || err != nil {
 						return
 					}
@@ -142,7 +139,7 @@ func beginTopics(f *flagSet) action {
 	f.toggle("limited", &limited)
 	return func(ctx context.Context, c *call) (reply, error) {
 		var list []view.Object
-		for row, err := range c.pages(ctx, request{method: http.MethodGet, path: "/v1/topics"}, "topics", 0) {
+		for row, err := range c.pages(ctx, request{path: "/v1/topics"}, "topics", 0) {
 			if err != nil {
 				return reply{}, err
 			}
@@ -159,7 +156,7 @@ func beginTopics(f *flagSet) action {
 }
 
 func runServers(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/servers"})
+	o, err := c.ask(ctx, request{path: "/v1/servers"})
 	r := c.listed(o, "servers", "host", "pid", "version", "started", "silent", "stale", "failing", "moved", "returned", "dropped")
 	for _, s := range objects(o, "servers") {
 		if s.Get("failing") == true {
@@ -170,7 +167,7 @@ func runServers(ctx context.Context, c *call) (reply, error) {
 }
 
 func runPartitions(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/partitions"})
+	o, err := c.ask(ctx, request{path: "/v1/partitions"})
 	columns := []string{"partition", "waiting", "ready", "reserved", "dead", "overdue", "mover"}
 	if slices.ContainsFunc(objects(o, "partitions"), func(p view.Object) bool { return p.Get("node") != nil }) {
 		columns = slices.Insert(columns, 1, "node")
@@ -182,7 +179,7 @@ func beginForecast(f *flagSet) action {
 	var spans string
 	f.text("spans", &spans)
 	return func(ctx context.Context, c *call) (reply, error) {
-		o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/forecast", query: queryOf("spans", spans)})
+		o, err := c.ask(ctx, request{path: "/v1/forecast"}.with("spans", spans))
 		return c.listed(o, "spans", "from", "until", "jobs", "estimated"), err
 	}
 }
@@ -234,7 +231,7 @@ func (c *call) redraw(ctx context.Context, r reply) error {
 
 // stats reads the total counts and the counts of each topic. What can't be read is null, and named below.
 func (c *call) stats(ctx context.Context, o order) (reply, error) {
-	all, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/stats", query: url.Values{"counts": {"true"}}})
+	all, err := c.ask(ctx, request{path: "/v1/stats"}.with("counts", "true"))
 	if err != nil {
 		return reply{}, err
 	}

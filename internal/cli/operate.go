@@ -117,7 +117,7 @@ func parseDuration(name, text string) (time.Duration, error) {
 }
 
 func runGet(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/jobs/{id}"})
+	o, err := c.ask(ctx, request{path: "/v1/jobs/{id}"})
 	if err != nil {
 		return reply{}, err
 	}
@@ -148,7 +148,7 @@ func beginPause(f *flagSet) action {
 		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/topics/{topic}/pause", body: b})
 		if isProblem(err, "paused") {
 			now := ""
-			if topic, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/{topic}"}); err == nil {
+			if topic, err := c.ask(ctx, request{path: "/v1/topics/{topic}"}); err == nil {
 				now = pauseText(topic)
 			}
 			err = exit.With(exit.Usage, fmt.Errorf("pause %q: it is paused already%s; add --replace to give it another end and note", c.arguments[0], now))
@@ -174,7 +174,7 @@ func beginLimit(f *flagSet) action {
 		return nil
 	}
 	return func(ctx context.Context, c *call) (reply, error) {
-		r := request{method: http.MethodGet, path: "/v1/topics/{topic}/limit"}
+		r := request{path: "/v1/topics/{topic}/limit"}
 		switch {
 		case none:
 			r.method = http.MethodDelete
@@ -193,14 +193,14 @@ func beginLimit(f *flagSet) action {
 		if lacking := untaggedText(o, limit); lacking != "" {
 			text += "; " + lacking
 		}
-		return reply{text: printable(c.arguments[0], "") + ": " + text, json: o, safe: r.method == http.MethodGet}, err
+		return reply{text: printable(c.arguments[0], "") + ": " + text, json: o, safe: r.method == ""}, err
 	}
 }
 
 // obstacle describes why the topic's ready jobs are not delivered: a pause, a limit, or both. It is empty without
 // such a reason, or if it can't be read.
 func (c *call) obstacle(ctx context.Context, topic string) string {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/" + api.Escape(topic)})
+	o, err := c.ask(ctx, request{path: "/v1/topics/" + api.Escape(topic)})
 	if err != nil {
 		return ""
 	}
@@ -310,8 +310,8 @@ func beginChange(method, what string) func(*flagSet) action {
 			if c.arguments[0] == "" {
 				return reply{}, exit.With(exit.Usage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
 			}
-			r.path, r.query = "/v1/topics/"+api.Escape(c.arguments[0])+"/jobs", queryOf("match", m.match, "state", m.state)
-			return m.many(ctx, c, many{what: what, request: r, deletes: true, limit: m.selection.most})
+			r.path = "/v1/topics/" + api.Escape(c.arguments[0]) + "/jobs"
+			return m.many(ctx, c, many{what: what, request: r.with("match", m.match, "state", m.state), deletes: true, limit: m.selection.most})
 		}
 	}
 }
