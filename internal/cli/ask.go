@@ -28,7 +28,7 @@ import (
 // handlers in this process.
 type request struct {
 	method string // empty: GET
-	path   string // {topic}, {id} or {name} stand for the argument of that name
+	path   string // {topic}, {id} or {name} stands for the first argument
 	query  url.Values
 	body   *fields // nil: none
 }
@@ -202,20 +202,17 @@ func (c *call) ask(ctx context.Context, r request) (view.Object, error) {
 	return o, nil
 }
 
-// fill puts the arguments into a path.
+// fill puts the first argument into a path.
 func (c *call) fill(path string) (string, error) {
-	for i, name := range strings.Fields(c.command.arguments) {
-		name = strings.Trim(name, "[]")
-		place := "{" + strings.ToLower(name) + "}"
-		if i >= len(c.arguments) || !strings.Contains(path, place) {
-			continue
-		}
-		if c.arguments[i] == "" {
-			return "", exit.With(exit.Usage, fmt.Errorf("%s: %s is empty", c.command.name, name))
-		}
-		path = strings.ReplaceAll(path, place, api.Escape(c.arguments[i]))
+	before, rest, has := strings.Cut(path, "{")
+	if !has {
+		return path, nil
 	}
-	return path, nil
+	name, after, _ := strings.Cut(rest, "}")
+	if c.arguments[0] == "" {
+		return "", exit.With(exit.Usage, fmt.Errorf("%s: %s is empty", c.command.name, strings.ToUpper(name)))
+	}
+	return before + api.Escape(c.arguments[0]) + after, nil
 }
 
 func (c *call) noAnswer(ctx context.Context, err error) error {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -119,8 +118,7 @@ func (c *call) wrongPaths() (list []doctor.Finding) {
 
 func (c *call) doctorText(r doctor.Report) string {
 	if c.json {
-		text, _ := json.Marshal(r)
-		return string(text) + "\n"
+		return jsonLine(r) + "\n"
 	}
 	verdict, notMade := "nothing is wrong", len(r.NotChecked)+len(r.Failed)
 	if n := len(r.Findings); n > 0 {

@@ -255,3 +255,9 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 	}
 	return reply{text: text, json: all, safe: true}, nil
 }
+
+// runConfig lists the settings and their sources.
+func runConfig(_ context.Context, c *call) (reply, error) {
+	list, err := c.found.Settings()
+	return rowsOf("settings", list, "setting", "value", "from"), err
+}

@@ -307,10 +307,7 @@ func beginChange(method, what string) func(*flagSet) action {
 				o, err := c.ask(ctx, r)
 				return c.says(what, o), err
 			}
-			if c.arguments[0] == "" {
-				return reply{}, exit.With(exit.Usage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
-			}
-			r.path = "/v1/topics/" + api.Escape(c.arguments[0]) + "/jobs"
+			r.path = "/v1/topics/{topic}/jobs"
 			return m.many(ctx, c, many{what: what, request: r.with("match", m.match, "state", m.state), deletes: true, limit: m.selection.most})
 		}
 	}

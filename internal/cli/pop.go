@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -93,27 +92,21 @@ func notClosed(output *os.File) error {
 
 // hold extends the lease of a job until free is called.
 func hold(ctx context.Context, d *client.Delivery) (free func()) {
+	ctx, free = context.WithCancel(context.WithoutCancel(ctx))
 	if d == nil {
-		return func() {}
+		return free
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var holder sync.WaitGroup
-	holder.Go(func() {
-		tick := time.NewTicker(popRenewal)
-		defer tick.Stop()
+	go func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-time.After(popRenewal):
 				d.Extend(ctx, popLease) // errors appear when the job is settled
 			}
 		}
-	})
-	return func() {
-		cancel()
-		holder.Wait()
-	}
+	}()
+	return free
 }
 
 // settle acknowledges the job, or releases it if it could not be printed. Its error describes what happened to the

@@ -25,14 +25,8 @@ func Of(pairs ...any) (o Object) {
 	return o
 }
 
-// Seconds is a duration, a number of seconds in JSON.
-type Seconds time.Duration
-
-// MarshalJSON implements json.Marshaler.
-func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
-
 // Put adds names and values in turn. Times have microseconds, like Redis's clock, and are left out if zero. Durations become
-// Seconds. Negative values mean unknown or endless and become null. A text that is not UTF-8 is added as base64 under
+// seconds. Negative values mean unknown or endless and become null. A text that is not UTF-8 is added as base64 under
 // name + "_base64".
 func (o *Object) Put(pairs ...any) {
 	for i := 0; i < len(pairs); i += 2 {
@@ -53,7 +47,7 @@ func (o *Object) put(name string, value any) {
 		}
 		value = v.UTC().Truncate(time.Microsecond)
 	case time.Duration:
-		value, unknown = Seconds(v), v < 0
+		value, unknown = v.Seconds(), v < 0
 	case int:
 		unknown = v < 0
 	case int64:
