@@ -54,20 +54,14 @@ func beginDeadList(f *flagSet) action {
 	}
 }
 
-func runDeadGroups(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{path: "/v1/dead/{topic}/groups"}.with("limit", fmt.Sprint(maxGrouped)))
+func deadGroups(c *call, o view.Object) reply {
 	r := c.listed(o, "groups", "count", "newest", "oldest", "reason", "error")
-	if err == nil {
-		r.rows.more = o[1:]
-	}
+	r.rows.more = o[1:]
 	if o.Get("complete") == false {
 		r.rows.notes = append(r.rows.notes, fmt.Sprintf("only the newest %v dead letters were examined", o.Get("examined")))
 	}
-	return r, err
+	return r
 }
-
-// maxGrouped is the maximum number of dead letters examined for groups.
-const maxGrouped = 10000
 
 // beginDead prepares a command that changes dead letters: one by its ID, or the selected ones. Where nobody can be asked, one that deletes
 // them needs --confirm.

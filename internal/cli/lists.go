@@ -16,12 +16,9 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// listing returns the action of a command without flags that prints a list.
-func listing(path, name string, columns ...string) func(*flagSet) action {
-	return only(func(ctx context.Context, c *call) (reply, error) {
-		o, err := c.ask(ctx, request{path: path})
-		return c.listed(o, name, columns...), err
-	})
+// listing is listed for operation.
+func listing(name string, columns ...string) func(*call, view.Object) reply {
+	return func(c *call, o view.Object) reply { return c.listed(o, name, columns...) }
 }
 
 // listed returns a reply with the list of an answer.
@@ -155,24 +152,22 @@ func beginTopics(f *flagSet) action {
 	}
 }
 
-func runServers(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{path: "/v1/servers"})
+func servers(c *call, o view.Object) reply {
 	r := c.listed(o, "servers", "host", "pid", "version", "started", "silent", "stale", "failing", "moved", "returned", "dropped")
 	for _, s := range objects(o, "servers") {
 		if s.Get("failing") == true {
 			r.rows.notes = append(r.rows.notes, printable(fmt.Sprintf("%s, pid %v fails: its log and delayer doctor say why", s.TextOf("host"), s.Get("pid")), ""))
 		}
 	}
-	return r, err
+	return r
 }
 
-func runPartitions(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{path: "/v1/partitions"})
+func partitions(c *call, o view.Object) reply {
 	columns := []string{"partition", "waiting", "ready", "reserved", "dead", "overdue", "mover"}
 	if slices.ContainsFunc(objects(o, "partitions"), func(p view.Object) bool { return p.Get("node") != nil }) {
 		columns = slices.Insert(columns, 1, "node")
 	}
-	return c.listed(o, "partitions", columns...), err
+	return c.listed(o, "partitions", columns...)
 }
 
 func beginForecast(f *flagSet) action {

@@ -20,10 +20,15 @@ import (
 	"github.com/mix-basic/delayer/internal/web/api"
 )
 
-// operation returns the action of a command without flags: a request, and what the command prints after it.
-func operation(method, path string, shown func(*call, view.Object) reply) func(*flagSet) action {
+// operation returns the action of a command without flags: a request, whose body has these members, and what the command prints after
+// it.
+func operation(method, path string, shown func(*call, view.Object) reply, members ...any) func(*flagSet) action {
 	return only(func(ctx context.Context, c *call) (reply, error) {
-		o, err := c.ask(ctx, request{method: method, path: path})
+		r := request{method: method, path: path}
+		if len(members) > 0 {
+			r.body = &fields{members: view.Of(members...)}
+		}
+		o, err := c.ask(ctx, r)
 		if err != nil {
 			return reply{}, err
 		}

@@ -38,16 +38,6 @@ func beginScheduleAdd(f *flagSet) action {
 	}
 }
 
-// pauseSchedule returns the action of a command that pauses or resumes a schedule.
-func pauseSchedule(paused bool, words string) func(*flagSet) action {
-	return only(func(ctx context.Context, c *call) (reply, error) {
-		b := newFields()
-		b.put("paused", "", paused)
-		o, err := c.ask(ctx, request{method: http.MethodPatch, path: "/v1/schedules/{name}", body: b})
-		return c.says(words, o), err
-	})
-}
-
 func beginScheduleNext(f *flagSet) action {
 	var name string
 	f.text("zone", &name)
