@@ -239,11 +239,10 @@ func (c *call) notes() (notes []string) {
 // pageSize is how many jobs or topics one request reads.
 const pageSize = inspect.MaxPage
 
-// pages iterates over the objects of a list that /v1 answers in pages, most of them if that is not 0.
-func (c *call) pages(ctx context.Context, r request, name string, most int) func(yield func(view.Object, error) bool) {
+// pages iterates over the objects of a list that /v1 answers in pages.
+func (c *call) pages(ctx context.Context, r request, name string) func(yield func(view.Object, error) bool) {
 	return func(yield func(view.Object, error) bool) {
 		r := r.with("limit", fmt.Sprint(pageSize))
-		n := 0
 		for {
 			page, err := c.ask(ctx, r)
 			if err != nil {
@@ -252,9 +251,6 @@ func (c *call) pages(ctx context.Context, r request, name string, most int) func
 			}
 			for _, o := range objects(page, name) {
 				if !yield(o, nil) {
-					return
-				}
-				if n++; n == most {
 					return
 				}
 			}

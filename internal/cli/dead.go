@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -22,8 +23,8 @@ type letters struct {
 func (l *letters) define(f *flagSet) {
 	f.text("reason", &l.reason)
 	f.text("error", &l.error)
-	f.duration("older", &l.older, maxTime)
-	f.duration("newer", &l.newer, maxTime)
+	f.duration("older", &l.older, client.MaxDelay)
+	f.duration("newer", &l.newer, client.MaxDelay)
 	f.text("match", &l.match)
 	f.number("limit", &l.most, math.MaxInt32)
 	f.check = func(arguments []string) error {
@@ -50,7 +51,7 @@ func beginDeadList(f *flagSet) action {
 	l.define(f)
 	return func(ctx context.Context, c *call) (reply, error) {
 		r := request{path: "/v1/dead/{topic}"}.with(l.selection()...)
-		return jobRows(c.pages(ctx, r, "jobs", l.most), "id", "died", "attempts", "reason", "error"), nil
+		return jobRows(c.pages(ctx, r, "jobs"), l.most, "id", "died", "attempts", "reason", "error"), nil
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/view"
@@ -35,9 +36,9 @@ func (c *call) noted(r reply) reply {
 	return r
 }
 
-// jobRows returns a reply that lists jobs.
-func jobRows(jobs iter.Seq2[view.Object, error], columns ...string) reply {
-	return reply{rows: &rows{name: "jobs", columns: columns, list: jobs}}
+// jobRows returns a reply that lists jobs, most of them if that is not 0.
+func jobRows(jobs iter.Seq2[view.Object, error], most int, columns ...string) reply {
+	return reply{rows: &rows{name: "jobs", columns: columns, list: jobs, most: most}}
 }
 
 // selection holds the flags that select jobs.
@@ -78,18 +79,14 @@ func beginList(f *flagSet) action {
 			r.path, columns[1] = "/v1/topics/{topic}/jobs", "state"
 		}
 		return jobRows(func(yield func(view.Object, error) bool) {
-			n := 0
 			for _, state := range s.states() {
-				for job, err := range c.pages(ctx, r.with("state", state, "match", s.match), "jobs", 0) {
+				for job, err := range c.pages(ctx, r.with("state", state, "match", s.match), "jobs") {
 					if !yield(job, err) || err != nil {
-						return
-					}
-					if n++; n == s.most {
 						return
 					}
 				}
 			}
-		}, columns...), nil
+		}, s.most, columns...), nil
 	}
 }
 
@@ -136,7 +133,7 @@ func beginTopics(f *flagSet) action {
 	f.toggle("limited", &limited)
 	return func(ctx context.Context, c *call) (reply, error) {
 		var list []view.Object
-		for row, err := range c.pages(ctx, request{path: "/v1/topics"}, "topics", 0) {
+		for row, err := range c.pages(ctx, request{path: "/v1/topics"}, "topics") {
 			if err != nil {
 				return reply{}, err
 			}
@@ -186,7 +183,7 @@ func beginStats(f *flagSet) action {
 	var o order
 	var every time.Duration
 	orderFlags(f, &o, statColumns)
-	f.duration("watch", &every, maxTime)
+	f.duration("watch", &every, client.MaxDelay)
 	return func(ctx context.Context, c *call) (reply, error) {
 		if len(c.arguments) > 0 {
 			if o.only = c.arguments[0]; o.only == "" {

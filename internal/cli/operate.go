@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/async"
@@ -110,15 +109,6 @@ func bodyOf(ctx context.Context, argument string) (body string, err error) {
 		err = exit.With(exit.Usage, fmt.Errorf("BODY from standard input: %w", err))
 	}
 	return string(data), err
-}
-
-// parseDuration reads a DELAY or a TIMEOUT.
-func parseDuration(name, text string) (time.Duration, error) {
-	d, err := duration.Parse(text)
-	if err != nil || d < 0 || d > client.MaxDelay {
-		return 0, exit.With(exit.Usage, fmt.Errorf("%s %q: want seconds, or a number with ms, s, m, h or d, from 0 to 100 years", name, text))
-	}
-	return d, nil
 }
 
 func runGet(ctx context.Context, c *call) (reply, error) {

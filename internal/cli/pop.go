@@ -29,14 +29,12 @@ func runPop(ctx context.Context, c *call) (reply, error) {
 	return c.take(ctx, client.FetchOptions{NoWait: true})
 }
 
-func runBPop(ctx context.Context, c *call) (reply, error) {
+func runBPop(ctx context.Context, c *call) (_ reply, err error) {
 	var o client.FetchOptions
 	if len(c.arguments) > 1 {
-		timeout, err := parseDuration("TIMEOUT", c.arguments[1])
-		if err != nil {
-			return reply{}, err
+		if o.Timeout, err = duration.Parse(c.arguments[1]); err != nil || o.Timeout < 0 || o.Timeout > client.MaxDelay {
+			return reply{}, exit.With(exit.Usage, fmt.Errorf("TIMEOUT %q: want seconds, or a number with ms, s, m, h or d, from 0 to %s", c.arguments[1], duration.Bound(client.MaxDelay)))
 		}
-		o.Timeout = timeout
 	}
 	return c.take(ctx, o)
 }

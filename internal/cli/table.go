@@ -21,6 +21,7 @@ type rows struct {
 	name    string   // name of the list in JSON
 	columns []string // members shown in the table
 	list    iter.Seq2[view.Object, error]
+	most    int         // 0: all
 	more    view.Object // other members in JSON
 	notes   []string    // lines below the table
 }
@@ -51,6 +52,7 @@ func (c *call) printRows(ctx context.Context, r *rows) error {
 		before = ","
 		return list
 	}
+	n := 0
 	for o, err := range r.list {
 		if err != nil {
 			return err
@@ -62,6 +64,9 @@ func (c *call) printRows(ctx context.Context, r *rows) error {
 			some = some[:0]
 		}
 		some = append(some, o)
+		if n++; n == r.most {
+			break
+		}
 	}
 	last := text()
 	if c.json {
