@@ -11,10 +11,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,33 +21,25 @@ import (
 
 const topic = "close_order"
 
-// order is an order of the demo.
-type order struct {
+// The orders of the demo. One is paid, and its job removed, when the first of the others has been closed.
+const paid = "order-1003"
+
+var orders = []struct {
 	id    string
 	delay time.Duration
-	paid  time.Duration // when it is paid and its job removed; 0: never
-}
-
-var orders = []order{
-	{id: "order-1001", delay: 3 * time.Second},
-	{id: "order-1002", delay: 1 * time.Second},
-	{id: "order-1003", delay: 2 * time.Second, paid: 700 * time.Millisecond},
-	{id: "order-1004", delay: 1500 * time.Millisecond},
-	{id: "order-1005", delay: 250 * time.Millisecond},
-	{id: "order-1006", delay: 2500 * time.Millisecond},
+}{
+	{"order-1001", 3 * time.Second},
+	{"order-1002", 1 * time.Second},
+	{paid, 2 * time.Second},
+	{"order-1004", 1500 * time.Millisecond},
+	{"order-1005", 250 * time.Millisecond},
+	{"order-1006", 2500 * time.Millisecond},
 }
 
 func main() {
 	delayer := flag.String("delayer", "bin/delayer", "the daemon's `file`")
-	crash := flag.String("crash", "", "reserve a job from the Redis at this `address`, and crash")
 	flag.Parse()
-	var err error
-	if *crash != "" {
-		err = reserveAndCrash(*crash)
-	} else {
-		err = run(*delayer)
-	}
-	if err != nil {
+	if err := run(*delayer); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -68,20 +58,11 @@ func run(delayer string) error {
 		return err
 	}
 	defer c.Close()
-
-	timeline := timeline{start: time.Now(), due: map[string]time.Duration{}}
-	if err := timeline.push(ctx, c); err != nil {
+	t := timeline(time.Now())
+	if err := t.closeOrders(ctx, c); err != nil {
 		return err
 	}
-	removed := make(chan error, 1)
-	go func() { removed <- timeline.removePaid(ctx, c) }()
-	if err := timeline.consume(ctx, c); err != nil {
-		return err
-	}
-	if err := <-removed; err != nil {
-		return err
-	}
-	return timeline.sendMails(ctx, c, addr)
+	return t.sendMails(ctx, c, delayer, addr)
 }
 
 // startDaemon runs the daemon with an in-memory Redis and returns the address of that.
@@ -117,75 +98,52 @@ func startDaemon(ctx context.Context, path string) (addr string, stop func(), er
 	return "", nil, errors.New("the daemon ended before it was ready")
 }
 
-type timeline struct {
-	start time.Time
-	due   map[string]time.Duration // due times of the unpaid orders
+// timeline says what happened when, since its start.
+type timeline time.Time
+
+func (t timeline) now() time.Duration { return time.Since(time.Time(t)) }
+
+func (t timeline) say(id, what string, more ...any) {
+	fmt.Printf("%7.3f s  %-10s  %s\n", t.now().Seconds(), id, fmt.Sprintf(what, more...))
 }
 
-func (t *timeline) say(id, what string, more ...any) {
-	fmt.Printf("%7.3f s  %-10s  %s\n", time.Since(t.start).Seconds(), id, fmt.Sprintf(what, more...))
-}
-
-func (t *timeline) push(ctx context.Context, c *client.Client) error {
+// closeOrders pushes the orders and pops the due ones, until nothing has come for 1.5 s.
+func (t timeline) closeOrders(ctx context.Context, c *client.Client) error {
 	fmt.Println()
+	due := map[string]time.Duration{}
 	for _, o := range orders {
-		due := time.Since(t.start) + o.delay
-		if o.paid == 0 {
-			t.due[o.id] = due
-		}
+		due[o.id] = t.now() + o.delay
 		m := client.Message{ID: o.id, Topic: topic, Body: fmt.Sprintf(`{"order":%q,"action":"close"}`, o.id)}
 		if _, err := c.Push(ctx, m, o.delay); err != nil {
 			return err
 		}
-		t.say(o.id, "pushed, due at %.3f s", due.Seconds())
+		t.say(o.id, "pushed, due at %.3f s", due[o.id].Seconds())
 	}
-	return nil
-}
-
-// removePaid removes the paid orders in time.
-func (t *timeline) removePaid(ctx context.Context, c *client.Client) error {
-	for _, o := range orders {
-		if o.paid == 0 {
-			continue
-		}
-		time.Sleep(o.paid - time.Since(t.start))
-		removed, err := c.Remove(ctx, o.id)
-		if err != nil {
-			return err
-		}
-		if !removed {
-			return fmt.Errorf("%s was not there to be removed", o.id)
-		}
-		t.say(o.id, "paid and removed")
-	}
-	return nil
-}
-
-// consume pops due jobs until nothing has come for a second after the last.
-func (t *timeline) consume(ctx context.Context, c *client.Client) error {
-	last := slices.Max(slices.Collect(maps.Values(t.due)))
 	for {
-		wait := last + time.Second - time.Since(t.start)
-		m, err := c.BPop(ctx, max(wait, time.Millisecond), topic)
+		m, err := c.BPop(ctx, 1500*time.Millisecond, topic)
 		if errors.Is(err, client.ErrEmpty) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		due, expected := t.due[m.ID]
-		if !expected {
-			return fmt.Errorf("%s came although it was removed, or came twice", m.ID)
+		at, expected := due[m.ID]
+		late := t.now() - at
+		if !expected || late < 0 {
+			return fmt.Errorf("%s came early, twice, or although it was removed", m.ID)
 		}
-		late := time.Since(t.start) - due
 		t.say(m.ID, "popped, late by %.1f ms", float64(late.Microseconds())/1000)
-		if late < 0 {
-			return fmt.Errorf("%s came early", m.ID)
+		delete(due, m.ID)
+		if _, open := due[paid]; open {
+			if removed, err := c.Remove(ctx, paid); err != nil || !removed {
+				return fmt.Errorf("%s was not there to be removed: %v", paid, err)
+			}
+			t.say(paid, "paid and removed")
+			delete(due, paid)
 		}
-		delete(t.due, m.ID)
 	}
-	for id := range t.due {
-		return fmt.Errorf("%s did not come", id)
+	if len(due) > 0 {
+		return fmt.Errorf("orders did not come: %v", due)
 	}
 	fmt.Println("\nEvery order that was not paid came, once and on time.")
 	return nil

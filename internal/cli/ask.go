@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"slices"
@@ -27,54 +27,75 @@ import (
 // request is one of /v1, which all operators' commands speak: with the daemon at --url or, without one, with the same
 // handlers in this process.
 type request struct {
-	method, path string // {topic}, {id} or {name} stand for the argument of that name
-	query        url.Values
-	body         *fields // nil: none
+	method string // empty: GET
+	path   string // {topic}, {id} or {name} stands for the first argument
+	query  url.Values
+	body   *fields // nil: none
+}
+
+// with returns the request with more names and values in its query; empty values are left out.
+func (r request) with(pairs ...string) request {
+	query := url.Values{}
+	maps.Copy(query, r.query)
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			query.Set(pair[0], pair[1])
+		}
+	}
+	r.query = query
+	return r
 }
 
 // fields are the members of a body, which come from flags and arguments.
 type fields struct {
 	members view.Object
 	from    map[string]string // flag or argument, by member
-	flags   []string          // members and their flags in turn
+	flags   map[string]string // all flags, by member
 }
 
-// put adds a member. Text that is not UTF-8 becomes base64.
+func newFields() *fields { return &fields{from: map[string]string{}, flags: map[string]string{}} }
+
+// put adds a member.
 func (b *fields) put(member, from string, value any) {
-	if b.from == nil {
-		b.from = map[string]string{}
-	}
 	b.from[member] = from
-	if text, is := value.(string); is {
-		b.members.Text(member, text)
-	} else {
-		b.members.Put(member, value)
-	}
+	b.members.Put(member, value)
 }
 
-// field defines a flag whose value becomes a member of a body: a text, which may be a duration.
-func (f *flagSet) field(b *fields, name, member string) {
-	b.flags = append(b.flags, member, "--"+name)
-	f.one(name, func(value string) error {
+// texts defines flags whose values become members of a body: texts, which may be durations. A name is FLAG or, if the
+// member's differs, "FLAG MEMBER".
+func (f *flagSet) texts(b *fields, names ...string) {
+	f.fields(b, names, func(value string) (any, error) {
 		if value == "" {
-			return errors.New("it is empty")
+			return nil, errors.New("it is empty")
 		}
-		b.put(member, fmt.Sprintf("--%s %q", name, value), value)
-		return nil
+		return value, nil
 	})
 }
 
-// count is field for a number.
-func (f *flagSet) count(b *fields, name, member string) {
-	b.flags = append(b.flags, member, "--"+name)
-	f.one(name, func(value string) error {
+// counts is texts for numbers.
+func (f *flagSet) counts(b *fields, names ...string) {
+	f.fields(b, names, func(value string) (any, error) {
 		n, err := strconv.Atoi(value)
 		if err != nil {
-			return errors.New("want a number")
+			return nil, errors.New("want a number")
 		}
-		b.put(member, fmt.Sprintf("--%s %s", name, value), float64(n)) // also negative, which /v1 refuses
-		return nil
+		return float64(n), nil // also negative, which /v1 refuses
 	})
+}
+
+func (f *flagSet) fields(b *fields, names []string, read func(value string) (any, error)) {
+	for _, name := range names {
+		name, member, differs := strings.Cut(name, " ")
+		if !differs {
+			member = strings.ReplaceAll(name, "-", "_")
+		}
+		b.flags[member] = "--" + name
+		f.one(name, func(value string) error {
+			v, err := read(value)
+			b.put(member, fmt.Sprintf("--%s %q", name, value), v)
+			return err
+		})
+	}
 }
 
 // v1 answers requests.
@@ -100,24 +121,10 @@ func inProcess(c *client.Client, jobs *inspect.Inspector) *v1 {
 type handled struct{ http.Handler }
 
 func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
-	a := &answered{head: http.Header{}, status: http.StatusOK}
-	h.ServeHTTP(a, r)
-	return &http.Response{StatusCode: a.status, Header: a.head, Body: io.NopCloser(&a.body), Request: r}, nil
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, r)
+	return answer.Result(), nil
 }
-
-// answered is a ResponseWriter that keeps the answer.
-type answered struct {
-	head   http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answered) Header() http.Header              { return a.head }
-func (a *answered) WriteHeader(status int)           { a.status = status }
-func (a *answered) Write(b []byte) (int, error)      { return a.body.Write(b) }
-func (a *answered) Flush()                           {}
-func (a *answered) SetReadDeadline(time.Time) error  { return nil }
-func (a *answered) SetWriteDeadline(time.Time) error { return nil }
 
 // remote returns a v1 of the daemon at --url or DELAYER_URL, or nil without one. Redis's address on the command line is stronger than
 // the variable.
@@ -195,20 +202,17 @@ func (c *call) ask(ctx context.Context, r request) (view.Object, error) {
 	return o, nil
 }
 
-// fill puts the arguments into a path.
+// fill puts the first argument into a path.
 func (c *call) fill(path string) (string, error) {
-	for i, name := range strings.Fields(c.command.arguments) {
-		name = strings.Trim(name, "[]")
-		place := "{" + strings.ToLower(name) + "}"
-		if i >= len(c.arguments) || !strings.Contains(path, place) {
-			continue
-		}
-		if c.arguments[i] == "" {
-			return "", exit.With(exit.Usage, fmt.Errorf("%s: %s is empty", c.command.name, name))
-		}
-		path = strings.ReplaceAll(path, place, api.Escape(c.arguments[i]))
+	before, rest, has := strings.Cut(path, "{")
+	if !has {
+		return path, nil
 	}
-	return path, nil
+	name, after, _ := strings.Cut(rest, "}")
+	if c.arguments[0] == "" {
+		return "", exit.With(exit.Usage, fmt.Errorf("%s: %s is empty", c.command.name, strings.ToUpper(name)))
+	}
+	return before + api.Escape(c.arguments[0]) + after, nil
 }
 
 func (c *call) noAnswer(ctx context.Context, err error) error {
@@ -235,15 +239,10 @@ func (c *call) notes() (notes []string) {
 // pageSize is how many jobs or topics one request reads.
 const pageSize = inspect.MaxPage
 
-// pages iterates over the objects of a list that /v1 answers in pages, most of them if that is not 0.
-func (c *call) pages(ctx context.Context, r request, name string, most int) func(yield func(view.Object, error) bool) {
+// pages iterates over the objects of a list that /v1 answers in pages.
+func (c *call) pages(ctx context.Context, r request, name string) func(yield func(view.Object, error) bool) {
 	return func(yield func(view.Object, error) bool) {
-		r.query = maps.Clone(r.query)
-		if r.query == nil {
-			r.query = url.Values{}
-		}
-		r.query.Set("limit", fmt.Sprint(pageSize))
-		n := 0
+		r := r.with("limit", fmt.Sprint(pageSize))
 		for {
 			page, err := c.ask(ctx, r)
 			if err != nil {
@@ -254,15 +253,12 @@ func (c *call) pages(ctx context.Context, r request, name string, most int) func
 				if !yield(o, nil) {
 					return
 				}
-				if n++; n == most {
-					return
-				}
 			}
 			cursor := page.TextOf("cursor")
 			if cursor == "" {
 				return
 			}
-			r.query.Set("cursor", cursor)
+			r = r.with("cursor", cursor)
 		}
 	}
 }
@@ -276,15 +272,4 @@ func objects(o view.Object, name string) (list []view.Object) {
 		}
 	}
 	return list
-}
-
-// queryOf returns a query of names and values; empty values are left out.
-func queryOf(pairs ...string) url.Values {
-	q := url.Values{}
-	for pair := range slices.Chunk(pairs, 2) {
-		if pair[1] != "" {
-			q.Set(pair[0], pair[1])
-		}
-	}
-	return q
 }

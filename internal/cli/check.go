@@ -4,41 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/health"
 )
 
+// beginCheck prepares a Nagios plugin: it prints one line, and its exit code is the status.
 func beginCheck(f *flagSet) action {
-	warning, critical := health.Limits{}, health.Limits{}
+	warning, critical := maps.Clone(health.DefaultWarning), maps.Clone(health.DefaultCritical)
 	f.one("warning", warning.Parse)
 	f.one("critical", critical.Parse)
 	return func(ctx context.Context, c *call) (reply, error) {
-		return reply{}, c.monitor(ctx, filled(warning, health.DefaultWarning), filled(critical, health.DefaultCritical))
-	}
-}
-
-// filled returns the given limits, completed with the standard ones.
-func filled(given, standard health.Limits) health.Limits {
-	for name, limit := range standard {
-		if _, is := given[name]; !is {
-			given[name] = limit
+		status, line, err := health.Look(ctx, c.jobs).Monitor(warning, critical)
+		if err != nil {
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return reply{}, err
+			}
+			line = fmt.Sprintf("DELAYER %v - Redis: %v", status, unreachable(err))
 		}
-	}
-	return given
-}
-
-// monitor is a Nagios plugin: it prints one line, and its exit code is the status.
-func (c *call) monitor(ctx context.Context, warning, critical health.Limits) error {
-	status, line, err := health.Look(ctx, c.jobs).Monitor(warning, critical)
-	if err != nil {
-		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return err
+		if err := c.write(ctx, exit.OneLine(line)+"\n"); err != nil || status == health.OK {
+			return reply{}, err
 		}
-		line = fmt.Sprintf("DELAYER %v - Redis: %v", status, unreachable(err))
+		return reply{}, exit.With(int(status), nil)
 	}
-	if err := c.write(ctx, exit.OneLine(line)+"\n"); err != nil || status == health.OK {
-		return err
-	}
-	return exit.With(int(status), nil)
 }

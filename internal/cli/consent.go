@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -38,60 +36,45 @@ type many struct {
 	limit   int  // the most jobs; 0: no limit
 }
 
-// bounded returns the request for at most n jobs.
-func (m many) bounded(n int) request {
-	r := m.request
-	r.query = maps.Clone(r.query)
-	if r.query == nil {
-		r.query = url.Values{}
-	}
-	switch {
-	case n == 0:
-	case r.body != nil && r.method == http.MethodPost:
-		r.body = &fields{members: slices.Clone(r.body.members), from: r.body.from}
-		r.body.put("limit", "--limit", n)
-	default:
-		r.query.Set("limit", strconv.Itoa(n))
-	}
-	return r
-}
-
 // many makes the request. Where it may change many jobs by mistake, it counts them first, and asks.
 func (s consent) many(ctx context.Context, c *call, m many) (reply, error) {
-	r := m.bounded(m.limit)
 	if m.deletes || s.dryRun || s.most > 0 || s.asks(c) {
-		r.query.Set("dry_run", "true")
-		o, err := c.ask(ctx, r)
-		n := int(numberOf(o.Get("count")))
-		if err == nil {
-			err = c.ended(o, m.what, r.body)
-		}
+		n, err := c.change(ctx, m, true)
 		if err != nil {
 			return reply{}, err
 		}
 		if agreed, err := s.given(ctx, c, n, m.deletes); !agreed {
 			return s.counted(m.what, n), err
 		}
-		r = m.bounded(n) // leaves out jobs that have come since
+		m.limit = n // leaves out jobs that have come since
 	}
-	o, err := c.ask(ctx, r)
-	if err == nil {
-		err = c.ended(o, m.what, r.body)
-	}
-	return s.counted(m.what, int(numberOf(o.Get("count")))), err
+	n, err := c.change(ctx, m, false)
+	return s.counted(m.what, n), err
 }
 
-// ended returns why a request on many jobs ended early, and how many it has changed; nil if it did all.
-func (c *call) ended(o view.Object, what string, sent *fields) error {
-	wrong, is := o.Get("problem").(view.Object)
-	if !is {
-		return nil
+// change makes the request, and returns how many jobs it has changed or, in a dry run, would change. The error of a request that ended
+// early has that number, too.
+func (c *call) change(ctx context.Context, m many, dryRun bool) (int, error) {
+	r := m.request
+	if dryRun {
+		r = r.with("dry_run", "true")
 	}
-	err := c.refused(wrong, sent)
-	if n := numberOf(o.Get("count")); n > 0 {
-		err = fmt.Errorf("%w\nothers are %s: %v", err, what, n)
+	switch {
+	case m.limit == 0:
+	case r.body != nil && r.method == http.MethodPost:
+		r.body = &fields{slices.Clone(r.body.members), r.body.from, r.body.flags}
+		r.body.put("limit", "--limit", m.limit)
+	default:
+		r = r.with("limit", strconv.Itoa(m.limit))
 	}
-	return err
+	o, err := c.ask(ctx, r)
+	n := numberOf(o.Get("count"))
+	if wrong, is := o.Get("problem").(view.Object); is {
+		if err = c.refused(wrong, r.body); n > 0 {
+			err = fmt.Errorf("%w\nothers are %s: %v", err, m.what, n)
+		}
+	}
+	return int(n), err
 }
 
 // given reports whether n jobs may be changed. Without --confirm it asks on a terminal; elsewhere a required --confirm that is

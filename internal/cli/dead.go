@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -21,8 +23,8 @@ type letters struct {
 func (l *letters) define(f *flagSet) {
 	f.text("reason", &l.reason)
 	f.text("error", &l.error)
-	f.duration("older", &l.older, maxTime)
-	f.duration("newer", &l.newer, maxTime)
+	f.duration("older", &l.older, client.MaxDelay)
+	f.duration("newer", &l.newer, client.MaxDelay)
 	f.text("match", &l.match)
 	f.number("limit", &l.most, math.MaxInt32)
 	f.check = func(arguments []string) error {
@@ -33,49 +35,34 @@ func (l *letters) define(f *flagSet) {
 	}
 }
 
-// selection returns what selects the letters.
-func (l letters) selection() map[string]string {
-	s := map[string]string{}
+// selection returns what selects the letters, names and values of /v1 in turn.
+func (l letters) selection() []string {
 	ago := func(d time.Duration) string {
 		if d == 0 {
 			return ""
 		}
 		return time.Now().Add(-d).Format(time.RFC3339Nano)
 	}
-	for name, value := range map[string]string{"reason": l.reason, "error": l.error, "match": l.match, "before": ago(l.older), "after": ago(l.newer)} {
-		if value != "" {
-			s[name] = value
-		}
-	}
-	return s
+	return []string{"reason", l.reason, "error", l.error, "match", l.match, "before", ago(l.older), "after", ago(l.newer)}
 }
 
 func beginDeadList(f *flagSet) action {
 	var l letters
 	l.define(f)
 	return func(ctx context.Context, c *call) (reply, error) {
-		r := request{method: http.MethodGet, path: "/v1/dead/{topic}", query: queryOf()}
-		for name, value := range l.selection() {
-			r.query.Set(name, value)
-		}
-		return jobRows(c.pages(ctx, r, "jobs", l.most), "id", "died", "attempts", "reason", "error"), nil
+		r := request{path: "/v1/dead/{topic}"}.with(l.selection()...)
+		return jobRows(c.pages(ctx, r, "jobs"), l.most, "id", "died", "attempts", "reason", "error"), nil
 	}
 }
 
-func runDeadGroups(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/dead/{topic}/groups", query: queryOf("limit", fmt.Sprint(maxGrouped))})
+func deadGroups(c *call, o view.Object) reply {
 	r := c.listed(o, "groups", "count", "newest", "oldest", "reason", "error")
-	if err == nil {
-		r.rows.more = o[1:]
-	}
+	r.rows.more = o[1:]
 	if o.Get("complete") == false {
 		r.rows.notes = append(r.rows.notes, fmt.Sprintf("only the newest %v dead letters were examined", o.Get("examined")))
 	}
-	return r, err
+	return r
 }
-
-// maxGrouped is the maximum number of dead letters examined for groups.
-const maxGrouped = 10000
 
 // beginDead prepares a command that changes dead letters: one by its ID, or the selected ones. Where nobody can be asked, one that deletes
 // them needs --confirm.
@@ -86,16 +73,17 @@ func beginDead(what, path string, deletes bool) func(*flagSet) action {
 		l.define(f)
 		s.define(f)
 		return func(ctx context.Context, c *call) (reply, error) {
-			r := request{method: http.MethodPost, path: path, body: &fields{}}
+			r := request{method: http.MethodPost, path: path, body: newFields()}
 			if len(c.arguments) > 1 {
 				r.body.put("ids", "ID", c.arguments[1:])
 				return s.one(ctx, c, what, r)
 			}
-			selection := l.selection()
-			for name, value := range selection {
-				r.body.put(name, "--"+name, value)
+			for pair := range slices.Chunk(l.selection(), 2) {
+				if pair[1] != "" {
+					r.body.put(pair[0], "--"+pair[0], pair[1])
+				}
 			}
-			if len(selection) == 0 {
+			if r.body.members == nil {
 				r.body.put("all", "", true)
 			}
 			return s.many(ctx, c, many{what: what, request: r, deletes: deletes, limit: l.most})
@@ -106,7 +94,7 @@ func beginDead(what, path string, deletes bool) func(*flagSet) action {
 // one changes the job that the request names.
 func (s consent) one(ctx context.Context, c *call, what string, r request) (reply, error) {
 	if s.dryRun {
-		r.query = queryOf("dry_run", "true")
+		r = r.with("dry_run", "true")
 	}
 	o, err := c.ask(ctx, r)
 	if err == nil && numberOf(o.Get("count")) == 0 {

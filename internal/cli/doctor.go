@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -55,7 +54,9 @@ func (c *call) newDoctor() *doctor.Doctor {
 	d := doctor.New(c.connections, c.redis.Prefix, c.layout)
 	d.InHA = len(c.redis.Sentinels) > 0 || len(c.redis.Cluster) > 0
 	d.User = cmp.Or(c.redis.Username, "default")
-	d.Server = c.checkServer
+	d.Server = func(ctx context.Context) error { // as a start of the daemon checks it
+		return daemon.CheckRedis(ctx, server.New(c.connections, server.Options{Prefix: c.redis.Prefix, Partitions: c.redis.Partitions}), c.pool)
+	}
 	d.Local = []doctor.Check{
 		{Name: "settings", Do: local(c.wrongSettings)},
 		{Name: "secret_files", Do: local(c.openSecrets)},
@@ -65,11 +66,6 @@ func (c *call) newDoctor() *doctor.Doctor {
 		}},
 	}
 	return d
-}
-
-// checkServer makes the check of Redis that a start of the daemon makes.
-func (c *call) checkServer(ctx context.Context) error {
-	return daemon.CheckRedis(ctx, server.New(c.connections, server.Options{Prefix: c.redis.Prefix, Partitions: c.redis.Partitions}), c.pool)
 }
 
 func local(check func() []doctor.Finding) func(context.Context, *doctor.Doctor) ([]doctor.Finding, error) {
@@ -119,17 +115,8 @@ func (c *call) wrongPaths() (list []doctor.Finding) {
 
 func (c *call) doctorText(r doctor.Report) string {
 	if c.json {
-		text, _ := json.Marshal(r)
-		return string(text) + "\n"
+		return jsonLine(r) + "\n"
 	}
-	verdict, notMade := "nothing is wrong", len(r.NotChecked)+len(r.Failed)
-	if n := len(r.Findings); n > 0 {
-		verdict = fmt.Sprintf("findings: %d", n)
-	}
-	return findingsText(r) + fmt.Sprintf("%d checks made, %d not made, %d skipped: %s\n", r.Checked, notMade, len(r.Skipped), verdict)
-}
-
-func findingsText(r doctor.Report) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: %s\n  fix: %s\n", f.Kind, printable(strings.ReplaceAll(f.String(), "\n", "; "), ""), printable(f.Fix, ""))
@@ -137,5 +124,10 @@ func findingsText(r doctor.Report) string {
 	for _, n := range r.NotChecked {
 		fmt.Fprintf(&b, "not checked: %s needs %s\n", n.Name, n.Needs)
 	}
+	verdict := "nothing is wrong"
+	if n := len(r.Findings); n > 0 {
+		verdict = fmt.Sprintf("findings: %d", n)
+	}
+	fmt.Fprintf(&b, "%d checks made, %d not made, %d skipped: %s\n", r.Checked, len(r.NotChecked)+len(r.Failed), len(r.Skipped), verdict)
 	return b.String()
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/nearest"
 	"github.com/mix-basic/delayer/internal/store"
@@ -119,22 +118,11 @@ func (f *flagSet) number(name string, to *int, most int) {
 	})
 }
 
-// span is a maximum duration and its text for errors.
-type span struct {
-	most time.Duration
-	text string
-}
-
-var (
-	maxLease = span{client.MaxLease, "24h"}
-	maxTime  = span{client.MaxDelay, "100 years"}
-)
-
 // duration defines a flag with a positive duration.
-func (f *flagSet) duration(name string, to *time.Duration, limit span) {
+func (f *flagSet) duration(name string, to *time.Duration, most time.Duration) {
 	f.one(name, func(value string) (err error) {
-		if *to, err = duration.Parse(value); err != nil || *to <= 0 || *to > limit.most {
-			return fmt.Errorf("want seconds, or a number with ms, s, m, h or d, above 0 and up to %s", limit.text)
+		if *to, err = duration.Parse(value); err != nil || *to <= 0 || *to > most {
+			return fmt.Errorf("want seconds, or a number with ms, s, m, h or d, above 0 and up to %s", duration.Bound(most))
 		}
 		return nil
 	})

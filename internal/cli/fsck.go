@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -61,8 +60,7 @@ func (c *call) fsckText(r fsck.Report, o fsck.Options) string {
 		if r.Findings == nil {
 			r.Findings = []fsck.Finding{}
 		}
-		text, _ := json.Marshal(r)
-		return string(text) + "\n"
+		return jsonLine(r) + "\n"
 	}
 	var b strings.Builder
 	for _, f := range r.Findings {

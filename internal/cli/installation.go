@@ -8,15 +8,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -130,8 +127,10 @@ func readRecord(line []byte) (r record, is bool, err error) {
 	return r, true, err
 }
 
+func (r *record) ofTopic() bool { return r.Kind == limitRecord || r.Kind == pauseRecord }
+
 func (r *record) check() error {
-	if r.Kind == limitRecord || r.Kind == pauseRecord {
+	if r.ofTopic() {
 		switch {
 		case r.Topic == "" || len(r.Topic) > store.MaxTopic:
 			return errors.New("topic: it is missing or too long")
@@ -157,77 +156,4 @@ func (r *record) stored() store.Record {
 		s.Fields[name] = string(value)
 	}
 	return s
-}
-
-// restorer stores records.
-type restorer struct {
-	*call
-	fleet   *fleet.Fleet
-	dryRun  bool
-	waiting []store.Record // to be stored together
-	bytes   int
-	stored  atomic.Int64
-	skipped atomic.Int64 // they exist
-	bar     *progress
-}
-
-// restoredAtOnce and restoredBytes bound what waits to be stored together.
-const restoredAtOnce, restoredBytes = 1000, 4 << 20
-
-func (c *call) restorer(dryRun bool) *restorer {
-	return &restorer{call: c, fleet: c.layout.Open(c.connections, c.redis.Prefix), dryRun: dryRun, bar: newProgress(c.stderr)}
-}
-
-// add stores the record, soon. size is the length of its line.
-func (r *restorer) add(ctx context.Context, one record, size int) (err error) {
-	if one.Kind != limitRecord && one.Kind != pauseRecord {
-		r.waiting, r.bytes = append(r.waiting, one.stored()), r.bytes+size
-		if len(r.waiting) == restoredAtOnce || r.bytes >= restoredBytes {
-			return r.flush(ctx)
-		}
-		return nil
-	}
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	var is bool
-	topic := string(one.Topic)
-	if one.Kind == pauseRecord {
-		is, err = r.fleet.RestorePause(ctx, store.Pause{Topic: topic, Until: one.Until, Note: string(one.Note)}, r.dryRun)
-	} else {
-		var was client.Limit
-		if err = r.fleet.Layout.CheckShares(one.limit()); err == nil { // a dry run says so, too
-			was, err = r.client.Limit(ctx, topic)
-		}
-		if is = err == nil && was == (client.Limit{}); is && !r.dryRun {
-			err = r.client.SetLimit(ctx, topic, client.Limit(one.limit()))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%s of topic %s: %w", one.Kind, store.Quote(topic), err)
-	}
-	r.count(1, is)
-	return nil
-}
-
-func (r *restorer) count(all int, is bool) {
-	if is {
-		r.stored.Add(int64(all))
-	} else {
-		r.skipped.Add(int64(all))
-	}
-}
-
-// flush stores what waits for it.
-func (r *restorer) flush(ctx context.Context) error {
-	stored, err := r.fleet.Restore(ctx, r.waiting, r.dryRun)
-	r.count(stored, true)
-	if err != nil {
-		return err
-	}
-	r.count(len(r.waiting)-stored, false)
-	r.waiting, r.bytes = r.waiting[:0], 0
-	stored, skipped := int(r.stored.Load()), int(r.skipped.Load())
-	r.bar.show(stored+skipped, 0, fmt.Sprintf("imported %d, skipped %d", stored, skipped))
-	return nil
 }

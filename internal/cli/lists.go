@@ -7,23 +7,19 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// listing returns the action of a command without flags that prints a list.
-func listing(path, name string, columns ...string) func(*flagSet) action {
-	return only(func(ctx context.Context, c *call) (reply, error) {
-		o, err := c.ask(ctx, request{method: http.MethodGet, path: path})
-		return c.listed(o, name, columns...), err
-	})
+// listing is listed for operation.
+func listing(name string, columns ...string) func(*call, view.Object) reply {
+	return func(c *call, o view.Object) reply { return c.listed(o, name, columns...) }
 }
 
 // listed returns a reply with the list of an answer.
@@ -40,9 +36,9 @@ func (c *call) noted(r reply) reply {
 	return r
 }
 
-// jobRows returns a reply that lists jobs.
-func jobRows(jobs iter.Seq2[view.Object, error], columns ...string) reply {
-	return reply{rows: &rows{name: "jobs", columns: columns, list: jobs}}
+// jobRows returns a reply that lists jobs, most of them if that is not 0.
+func jobRows(jobs iter.Seq2[view.Object, error], most int, columns ...string) reply {
+	return reply{rows: &rows{name: "jobs", columns: columns, list: jobs, most: most}}
 }
 
 // selection holds the flags that select jobs.
@@ -77,25 +73,20 @@ func beginList(f *flagSet) action {
 		return nil
 	}
 	return func(ctx context.Context, c *call) (reply, error) {
-		r := request{method: http.MethodGet, path: "/v1/jobs"}
+		r := request{path: "/v1/jobs"}
 		columns := []string{"id", "topic", "due", "lease_ends", "attempts", "size", "preview"}
 		if len(c.arguments) > 0 {
 			r.path, columns[1] = "/v1/topics/{topic}/jobs", "state"
 		}
 		return jobRows(func(yield func(view.Object, error) bool) {
-			n := 0
 			for _, state := range s.states() {
-				r.query = queryOf("state", state, "match", s.match)
-				for job, err := range c.pages(ctx, r, "jobs", 0) {
+				for job, err := range c.pages(ctx, r.with("state", state, "match", s.match), "jobs") {
 					if !yield(job, err) || err != nil {
-						return
-					}
-					if n++; n == s.most {
 						return
 					}
 				}
 			}
-		}, columns...), nil
+		}, s.most, columns...), nil
 	}
 }
 
@@ -142,7 +133,7 @@ func beginTopics(f *flagSet) action {
 	f.toggle("limited", &limited)
 	return func(ctx context.Context, c *call) (reply, error) {
 		var list []view.Object
-		for row, err := range c.pages(ctx, request{method: http.MethodGet, path: "/v1/topics"}, "topics", 0) {
+		for row, err := range c.pages(ctx, request{path: "/v1/topics"}, "topics") {
 			if err != nil {
 				return reply{}, err
 			}
@@ -158,31 +149,29 @@ func beginTopics(f *flagSet) action {
 	}
 }
 
-func runServers(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/servers"})
+func servers(c *call, o view.Object) reply {
 	r := c.listed(o, "servers", "host", "pid", "version", "started", "silent", "stale", "failing", "moved", "returned", "dropped")
 	for _, s := range objects(o, "servers") {
 		if s.Get("failing") == true {
 			r.rows.notes = append(r.rows.notes, printable(fmt.Sprintf("%s, pid %v fails: its log and delayer doctor say why", s.TextOf("host"), s.Get("pid")), ""))
 		}
 	}
-	return r, err
+	return r
 }
 
-func runPartitions(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/partitions"})
+func partitions(c *call, o view.Object) reply {
 	columns := []string{"partition", "waiting", "ready", "reserved", "dead", "overdue", "mover"}
 	if slices.ContainsFunc(objects(o, "partitions"), func(p view.Object) bool { return p.Get("node") != nil }) {
 		columns = slices.Insert(columns, 1, "node")
 	}
-	return c.listed(o, "partitions", columns...), err
+	return c.listed(o, "partitions", columns...)
 }
 
 func beginForecast(f *flagSet) action {
 	var spans string
 	f.text("spans", &spans)
 	return func(ctx context.Context, c *call) (reply, error) {
-		o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/forecast", query: queryOf("spans", spans)})
+		o, err := c.ask(ctx, request{path: "/v1/forecast"}.with("spans", spans))
 		return c.listed(o, "spans", "from", "until", "jobs", "estimated"), err
 	}
 }
@@ -194,7 +183,7 @@ func beginStats(f *flagSet) action {
 	var o order
 	var every time.Duration
 	orderFlags(f, &o, statColumns)
-	f.duration("watch", &every, maxTime)
+	f.duration("watch", &every, client.MaxDelay)
 	return func(ctx context.Context, c *call) (reply, error) {
 		if len(c.arguments) > 0 {
 			if o.only = c.arguments[0]; o.only == "" {
@@ -234,7 +223,7 @@ func (c *call) redraw(ctx context.Context, r reply) error {
 
 // stats reads the total counts and the counts of each topic. What can't be read is null, and named below.
 func (c *call) stats(ctx context.Context, o order) (reply, error) {
-	all, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/stats", query: url.Values{"counts": {"true"}}})
+	all, err := c.ask(ctx, request{path: "/v1/stats"}.with("counts", "true"))
 	if err != nil {
 		return reply{}, err
 	}
@@ -257,4 +246,10 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 		}
 	}
 	return reply{text: text, json: all, safe: true}, nil
+}
+
+// runConfig lists the settings and their sources.
+func runConfig(_ context.Context, c *call) (reply, error) {
+	list, err := c.found.Settings()
+	return rowsOf("settings", list, "setting", "value", "from"), err
 }

@@ -1,14 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/async"
@@ -18,10 +19,15 @@ import (
 	"github.com/mix-basic/delayer/internal/web/api"
 )
 
-// operation returns the action of a command without flags: a request, and what the command prints after it.
-func operation(method, path string, shown func(*call, view.Object) reply) func(*flagSet) action {
+// operation returns the action of a command without flags: a request, whose body has these members, and what the command prints after
+// it.
+func operation(method, path string, shown func(*call, view.Object) reply, members ...any) func(*flagSet) action {
 	return only(func(ctx context.Context, c *call) (reply, error) {
-		o, err := c.ask(ctx, request{method: method, path: path})
+		r := request{method: method, path: path}
+		if len(members) > 0 {
+			r.body = &fields{members: view.Of(members...)}
+		}
+		o, err := c.ask(ctx, r)
 		if err != nil {
 			return reply{}, err
 		}
@@ -53,22 +59,13 @@ func resumed(c *call, o view.Object) reply {
 func shownID(_ *call, o view.Object) reply { return reply{text: o.TextOf("id"), json: o} }
 
 func beginPush(f *flagSet) action {
-	var b fields
+	b := newFields()
 	var headers map[string]string
 	var follow bool
 	f.headers(&headers)
-	f.field(&b, "id", "id")
-	f.field(&b, "once", "once")
-	f.field(&b, "debounce", "debounce")
 	f.toggle("follow", &follow)
-	f.field(&b, "group", "group")
-	f.count(&b, "max", "group_max")
-	f.field(&b, "quiet", "group_quiet")
-	f.field(&b, "longest", "group_longest")
-	f.field(&b, "ttr", "ttr")
-	f.count(&b, "max-attempts", "max_attempts")
-	f.count(&b, "replicas", "replicas")
-	f.field(&b, "replicas-timeout", "replicas_timeout")
+	f.texts(b, "id", "once", "debounce", "group", "quiet group_quiet", "longest group_longest", "ttr", "replicas-timeout")
+	f.counts(b, "max group_max", "max-attempts", "replicas")
 	return func(ctx context.Context, c *call) (reply, error) {
 		if err := notClosed(c.stdout); err != nil { // otherwise the ID would be lost
 			return reply{}, outputError(err)
@@ -88,11 +85,11 @@ func beginPush(f *flagSet) action {
 		if follow {
 			b.put("if_exists", "--follow", "follow")
 		}
-		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: &b})
+		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/jobs", body: b})
 		if _, once := c.given["once"]; once && isProblem(err, "exists") { // still a success: the job was pushed
 			id := b.members.TextOf("id")
 			c.note(fmt.Sprintf("a push of %q counted before; this one changed nothing.", id))
-			o, err = object("id", id, "outcome", client.Refused), nil
+			o, err = view.Of("id", id, "outcome", client.Refused), nil
 		}
 		return shownID(c, o), err
 	}
@@ -114,17 +111,8 @@ func bodyOf(ctx context.Context, argument string) (body string, err error) {
 	return string(data), err
 }
 
-// parseDuration reads a DELAY or a TIMEOUT.
-func parseDuration(name, text string) (time.Duration, error) {
-	d, err := duration.Parse(text)
-	if err != nil || d < 0 || d > client.MaxDelay {
-		return 0, exit.With(exit.Usage, fmt.Errorf("%s %q: want seconds, or a number with ms, s, m, h or d, from 0 to 100 years", name, text))
-	}
-	return d, nil
-}
-
 func runGet(ctx context.Context, c *call) (reply, error) {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/jobs/{id}"})
+	o, err := c.ask(ctx, request{path: "/v1/jobs/{id}"})
 	if err != nil {
 		return reply{}, err
 	}
@@ -146,17 +134,16 @@ func indented(text string) string {
 }
 
 func beginPause(f *flagSet) action {
-	var b fields
+	b := newFields()
 	var replace bool
-	f.field(&b, "for", "for")
-	f.field(&b, "note", "note")
+	f.texts(b, "for", "note")
 	f.toggle("replace", &replace)
 	return func(ctx context.Context, c *call) (reply, error) {
 		b.put("unless_paused", "--replace", !replace)
-		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/topics/{topic}/pause", body: &b})
+		o, err := c.ask(ctx, request{method: http.MethodPost, path: "/v1/topics/{topic}/pause", body: b})
 		if isProblem(err, "paused") {
 			now := ""
-			if topic, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/{topic}"}); err == nil {
+			if topic, err := c.ask(ctx, request{path: "/v1/topics/{topic}"}); err == nil {
 				now = pauseText(topic)
 			}
 			err = exit.With(exit.Usage, fmt.Errorf("pause %q: it is paused already%s; add --replace to give it another end and note", c.arguments[0], now))
@@ -166,16 +153,14 @@ func beginPause(f *flagSet) action {
 }
 
 func beginLimit(f *flagSet) action {
-	var b fields
+	b := newFields()
 	var none bool
-	f.count(&b, "concurrency", "concurrency")
-	f.one("rate", func(value string) error {
+	f.texts(b, "tag")
+	f.counts(b, "concurrency", "burst")
+	f.fields(b, []string{"rate"}, func(value string) (any, error) {
 		rate, err := duration.ParseRate(value)
-		b.put("rate", "--rate "+value, rate)
-		return err
+		return rate, err
 	})
-	f.count(&b, "burst", "burst")
-	f.field(&b, "tag", "tag")
 	f.toggle("none", &none)
 	f.check = func([]string) error {
 		if none && len(b.members) > 0 {
@@ -184,42 +169,33 @@ func beginLimit(f *flagSet) action {
 		return nil
 	}
 	return func(ctx context.Context, c *call) (reply, error) {
-		r := request{method: http.MethodGet, path: "/v1/topics/{topic}/limit"}
+		r := request{path: "/v1/topics/{topic}/limit"}
 		switch {
 		case none:
 			r.method = http.MethodDelete
 		case len(b.members) > 0:
-			r.method, r.body = http.MethodPut, &b
+			r.method, r.body = http.MethodPut, b
 		}
 		o, err := c.ask(ctx, r)
 		if none {
-			o = object("topic", c.arguments[0])
+			o = view.Of("topic", c.arguments[0])
 		}
-		var limit view.Object
-		for _, m := range o {
-			switch strings.TrimSuffix(m.Name, "_base64") {
-			case "concurrency", "rate", "burst", "tag":
-				limit = append(limit, m)
-			}
-		}
-		text := "no limit"
-		if limit != nil {
-			text = cells(limit)
-		}
+		limit := members(o, "concurrency", "rate", "burst", "tag")
+		text := cmp.Or(cells(limit), "no limit")
 		if used := useText(o); used != "" {
 			text += "; " + used
 		}
 		if lacking := untaggedText(o, limit); lacking != "" {
 			text += "; " + lacking
 		}
-		return reply{text: printable(c.arguments[0], "") + ": " + text, json: o, safe: r.method == http.MethodGet}, err
+		return reply{text: printable(c.arguments[0], "") + ": " + text, json: o, safe: r.method == ""}, err
 	}
 }
 
 // obstacle describes why the topic's ready jobs are not delivered: a pause, a limit, or both. It is empty without
 // such a reason, or if it can't be read.
 func (c *call) obstacle(ctx context.Context, topic string) string {
-	o, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/" + api.Escape(topic)})
+	o, err := c.ask(ctx, request{path: "/v1/topics/" + api.Escape(topic)})
 	if err != nil {
 		return ""
 	}
@@ -269,14 +245,14 @@ func pauseText(topic view.Object) string {
 
 // useText describes the use of a limit, not counting jobs that lack the tag.
 func useText(o view.Object) string {
-	var use view.Object
-	for _, m := range o {
-		switch m.Name {
-		case "slots_taken", "throttled", "throttled_until":
-			use = append(use, m)
-		}
-	}
-	return cells(use)
+	return cells(members(o, "slots_taken", "throttled", "throttled_until"))
+}
+
+// members returns the object with only the members of these names.
+func members(o view.Object, names ...string) view.Object {
+	return slices.DeleteFunc(slices.Clone(o), func(m view.Member) bool {
+		return !slices.Contains(names, strings.TrimSuffix(m.Name, "_base64"))
+	})
 }
 
 // untaggedText warns that some jobs can't be reserved, and suggests a fix; it is empty if there are none.
@@ -319,18 +295,15 @@ func beginChange(method, what string) func(*flagSet) action {
 		return func(ctx context.Context, c *call) (reply, error) {
 			r := request{method: method, path: "/v1/jobs/{id}"}
 			if len(c.arguments) > 1 {
-				r.body = new(fields)
+				r.body = newFields()
 				r.body.put("delay", fmt.Sprintf("DELAY %q", c.arguments[1]), c.arguments[1])
 			}
 			if m.match == "" {
 				o, err := c.ask(ctx, r)
 				return c.says(what, o), err
 			}
-			if c.arguments[0] == "" {
-				return reply{}, exit.With(exit.Usage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
-			}
-			r.path, r.query = "/v1/topics/"+api.Escape(c.arguments[0])+"/jobs", queryOf("match", m.match, "state", m.state)
-			return m.many(ctx, c, many{what: what, request: r, deletes: true, limit: m.selection.most})
+			r.path = "/v1/topics/{topic}/jobs"
+			return m.many(ctx, c, many{what: what, request: r.with("match", m.match, "state", m.state), deletes: true, limit: m.selection.most})
 		}
 	}
 }

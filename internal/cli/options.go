@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/daemon"
@@ -113,7 +114,7 @@ func (o *options) checkDaemon() error {
 func (o *options) parseCommand(words []string) error {
 	c, rest := findCommand(words)
 	if c == nil {
-		if len(words) > 1 && isHelpFlag(words[1]) && len(subcommands(words[0])) > 0 {
+		if len(words) > 1 && slices.Contains([]string{"-h", "--h", "-help", "--help"}, words[1]) && len(subcommands(words[0])) > 0 {
 			o.help, o.page = true, inWords().groupPage(words[0])
 			return nil
 		}
@@ -148,10 +149,6 @@ func (o *options) parseCommand(words []string) error {
 		return flags.check(o.arguments)
 	}
 	return nil
-}
-
-func isHelpFlag(word string) bool {
-	return word == "-h" || word == "--h" || word == "-help" || word == "--help"
 }
 
 // unknownCommand returns an error that lists the commands beginning with the first word, or suggests a similar

@@ -135,17 +135,9 @@ func printable(text, keep string) string {
 
 func jsonLine(v any) string { return strings.TrimSuffix(string(view.Encode(v)), "\n") }
 
-// object returns an object with a text of any bytes, and further names and values.
-func object(name, value string, more ...any) view.Object {
-	o := view.Object{}
-	o.Text(name, value)
-	return append(o, view.Of(more...)...)
-}
-
 func messageJSON(m client.Message) view.Object {
-	o := object("id", m.ID)
-	o.Text("topic", m.Topic)
+	o := view.Of("id", m.ID, "topic", m.Topic)
 	o.Headers(m.Headers)
-	o.Text("body", m.Body)
+	o.Put("body", m.Body)
 	return o
 }

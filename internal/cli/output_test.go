@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 func TestPrintable(t *testing.T) {
@@ -33,7 +35,7 @@ func FuzzPrintable(f *testing.F) {
 		if strings.ContainsFunc(printable(text, ""), unicode.IsControl) {
 			t.Errorf("%q becomes %q", text, printable(text, ""))
 		}
-		line := jsonLine(object("id", text))
+		line := jsonLine(view.Of("id", text))
 		var before, after any
 		if json.Unmarshal([]byte(line), &before) != nil || json.Unmarshal([]byte(printable(line, "\n\t")), &after) != nil || !reflect.DeepEqual(before, after) {
 			t.Errorf("%s becomes %s", line, printable(line, "\n\t"))

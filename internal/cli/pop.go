@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -30,14 +29,12 @@ func runPop(ctx context.Context, c *call) (reply, error) {
 	return c.take(ctx, client.FetchOptions{NoWait: true})
 }
 
-func runBPop(ctx context.Context, c *call) (reply, error) {
+func runBPop(ctx context.Context, c *call) (_ reply, err error) {
 	var o client.FetchOptions
 	if len(c.arguments) > 1 {
-		timeout, err := parseDuration("TIMEOUT", c.arguments[1])
-		if err != nil {
-			return reply{}, err
+		if o.Timeout, err = duration.Parse(c.arguments[1]); err != nil || o.Timeout < 0 || o.Timeout > client.MaxDelay {
+			return reply{}, exit.With(exit.Usage, fmt.Errorf("TIMEOUT %q: want seconds, or a number with ms, s, m, h or d, from 0 to %s", c.arguments[1], duration.Bound(client.MaxDelay)))
 		}
-		o.Timeout = timeout
 	}
 	return c.take(ctx, o)
 }
@@ -93,27 +90,21 @@ func notClosed(output *os.File) error {
 
 // hold extends the lease of a job until free is called.
 func hold(ctx context.Context, d *client.Delivery) (free func()) {
+	ctx, free = context.WithCancel(context.WithoutCancel(ctx))
 	if d == nil {
-		return func() {}
+		return free
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var holder sync.WaitGroup
-	holder.Go(func() {
-		tick := time.NewTicker(popRenewal)
-		defer tick.Stop()
+	go func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-time.After(popRenewal):
 				d.Extend(ctx, popLease) // errors appear when the job is settled
 			}
 		}
-	})
-	return func() {
-		cancel()
-		holder.Wait()
-	}
+	}()
+	return free
 }
 
 // settle acknowledges the job, or releases it if it could not be printed. Its error describes what happened to the

@@ -13,11 +13,17 @@ import (
 type progress struct {
 	to      *os.File
 	redraws bool
+	every   time.Duration
 	shown   time.Time
 	width   int // width of the bar on the screen
 }
 
-func newProgress(to *os.File) *progress { return &progress{to: to, redraws: isScreen(to)} }
+func newProgress(to *os.File) *progress {
+	if isScreen(to) {
+		return &progress{to: to, redraws: true, every: redrawn}
+	}
+	return &progress{to: to, every: lineEvery, shown: time.Now()}
+}
 
 const (
 	barWidth  = 30
@@ -27,14 +33,7 @@ const (
 
 // show shows the text behind a bar for the done part of all. It shows it seldom, and no bar if all is 0.
 func (p *progress) show(done, all int, text string) {
-	every := lineEvery
-	if p.redraws {
-		every = redrawn
-	}
-	if p.shown.IsZero() && !p.redraws {
-		p.shown = time.Now()
-	}
-	if time.Since(p.shown) < every {
+	if time.Since(p.shown) < p.every {
 		return
 	}
 	p.shown = time.Now()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/exit"
@@ -84,10 +83,9 @@ func (c *call) refused(o view.Object, sent *fields) error {
 	return exit.With(exit.Failed, p)
 }
 
+var memberName = regexp.MustCompile(`\b[a-z_]+\b`)
+
 // inFlags returns a text about the body's members with their flags instead.
 func (b *fields) inFlags(text string) string {
-	for pair := range slices.Chunk(b.flags, 2) {
-		text = regexp.MustCompile(`\b`+pair[0]+`\b`).ReplaceAllString(text, pair[1])
-	}
-	return text
+	return memberName.ReplaceAllStringFunc(text, func(word string) string { return cmp.Or(b.flags[word], word) })
 }

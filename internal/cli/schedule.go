@@ -15,13 +15,11 @@ import (
 const occurrenceFormat = "2006-01-02T15:04:05.999Z07:00"
 
 func beginScheduleAdd(f *flagSet) action {
-	var b fields
+	b := newFields()
 	var headers map[string]string
 	f.headers(&headers)
-	for _, name := range []string{"zone", "missed", "overlap", "jitter", "ttr"} {
-		f.field(&b, name, name)
-	}
-	f.count(&b, "max-attempts", "max_attempts")
+	f.texts(b, "zone", "missed", "overlap", "jitter", "ttr")
+	f.counts(b, "max-attempts")
 	return func(ctx context.Context, c *call) (reply, error) {
 		body, err := bodyOf(ctx, c.arguments[3])
 		if err != nil {
@@ -31,23 +29,13 @@ func beginScheduleAdd(f *flagSet) action {
 		b.put("topic", "TOPIC", c.arguments[2])
 		b.put("body", "BODY", body)
 		b.members.Headers(headers)
-		o, err := c.ask(ctx, request{method: http.MethodPut, path: "/v1/schedules/{name}", body: &b})
+		o, err := c.ask(ctx, request{method: http.MethodPut, path: "/v1/schedules/{name}", body: b})
 		if err != nil {
 			return reply{}, err
 		}
 		zone, err := cron.Zone(b.members.TextOf("zone"))
 		return reply{text: timeOf(o.Get("next")).In(zone).Format(occurrenceFormat), json: o}, err
 	}
-}
-
-// pauseSchedule returns the action of a command that pauses or resumes a schedule.
-func pauseSchedule(paused bool, words string) func(*flagSet) action {
-	return only(func(ctx context.Context, c *call) (reply, error) {
-		b := new(fields)
-		b.put("paused", "", paused)
-		o, err := c.ask(ctx, request{method: http.MethodPatch, path: "/v1/schedules/{name}", body: b})
-		return c.says(words, o), err
-	})
 }
 
 func beginScheduleNext(f *flagSet) action {

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,6 +21,7 @@ type rows struct {
 	name    string   // name of the list in JSON
 	columns []string // members shown in the table
 	list    iter.Seq2[view.Object, error]
+	most    int         // 0: all
 	more    view.Object // other members in JSON
 	notes   []string    // lines below the table
 }
@@ -42,21 +42,17 @@ const rowsAtOnce = 500
 
 func (c *call) printRows(ctx context.Context, r *rows) error {
 	t := &table{columns: r.columns}
-	var some []view.Object
+	some := []view.Object{}
 	before := fmt.Sprintf("{%q:[", r.name)
 	text := func() string {
 		if !c.json {
 			return t.text(some)
 		}
-		all := before
-		for i, o := range some {
-			if before = ","; i > 0 {
-				all += ","
-			}
-			all += jsonLine(o)
-		}
-		return all
+		list := before + strings.Trim(jsonLine(some), "[]")
+		before = ","
+		return list
 	}
+	n := 0
 	for o, err := range r.list {
 		if err != nil {
 			return err
@@ -68,6 +64,9 @@ func (c *call) printRows(ctx context.Context, r *rows) error {
 			some = some[:0]
 		}
 		some = append(some, o)
+		if n++; n == r.most {
+			break
+		}
 	}
 	last := text()
 	if c.json {
@@ -128,7 +127,7 @@ func (t *table) text(list []view.Object) string {
 
 func isNumber(value any) bool {
 	switch value.(type) {
-	case nil, int, int64, float64, json.Number, view.Seconds:
+	case nil, json.Number:
 		return true
 	}
 	return false
@@ -143,22 +142,13 @@ func cell(name string, value any) string {
 	text := ""
 	switch v := value.(type) {
 	case nil:
-	case time.Time:
-		text = v.Local().Format(timeFormat)
 	case json.Number:
 		text = number(name, v)
 	case string:
 		if text = printable(v, ""); slices.Contains(times, name) {
-			text = cell(name, timeOf(v))
+			text = timeOf(v).Local().Format(timeFormat)
 		} else if slices.Contains(longTexts, name) {
 			text = printable(exit.OneLine(v), "")
-		}
-	case view.Seconds:
-		text = duration.Format(time.Duration(v).Round(time.Millisecond))
-	case float64:
-		text = strconv.FormatFloat(v, 'f', -1, 64)
-		if name == "rate" {
-			text = duration.Rate(v)
 		}
 	case view.Object:
 		text = cells(v)

@@ -15,7 +15,9 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/internal/web/api"
 )
@@ -67,134 +69,184 @@ func (c *call) exportTopic(ctx context.Context, s selection) error {
 
 // exported returns a job in the form of POST /v1/jobs. A reserved job is exported as ready.
 func exported(job inspect.Job, state string) view.Object {
-	o := object("id", job.ID)
-	o.Text("topic", job.Topic)
+	o := view.Of("id", job.ID, "topic", job.Topic)
 	if state == inspect.Waiting {
 		if last := time.Now().Add(client.MaxDelay - 24*time.Hour); job.At.After(last) {
 			job.At = last // import takes no later one
 		}
 		o.Put("due", job.At)
 	}
-	if job.MaxAttempts > 0 {
-		o.Put("max_attempts", job.MaxAttempts)
-	}
-	if job.TTR > 0 {
-		o.Put("ttr", job.TTR)
-	}
+	o.PutIfAny("max_attempts", job.MaxAttempts)
+	o.PutIfAny("ttr", job.TTR)
 	o.Headers(job.Headers)
-	o.Text("body", job.Body)
+	o.Put("body", job.Body)
 	return o
 }
 
-// importedAtOnce is the number of jobs pushed in one batch, maxImported the maximum length of a line
-// in bytes.
-const importedAtOnce, maxImported = 1000, 1 << 30
+// importedAtOnce and importedBytes bound what is stored together, maxImported the length of a line in bytes.
+const importedAtOnce, importedBytes, maxImported = 1000, 4 << 20, 1 << 30
 
 func beginImport(f *flagSet) action {
-	var dryRun bool
-	f.toggle("dry-run", &dryRun)
-	return func(ctx context.Context, c *call) (reply, error) { return c.importAll(ctx, dryRun) }
-}
-
-// importAll pushes the jobs and stores the records of lines of JSON.
-func (c *call) importAll(ctx context.Context, dryRun bool) (reply, error) {
-	input := os.Stdin
-	if len(c.arguments) > 0 && c.arguments[0] != "-" {
-		file, err := os.Open(c.arguments[0])
-		if err != nil {
-			return reply{}, exit.With(exit.Usage, err)
+	var s consent
+	f.toggle("dry-run", &s.dryRun)
+	return func(ctx context.Context, c *call) (reply, error) {
+		input := os.Stdin
+		if len(c.arguments) > 0 && c.arguments[0] != "-" {
+			file, err := os.Open(c.arguments[0])
+			if err != nil {
+				return reply{}, exit.With(exit.Usage, err)
+			}
+			defer file.Close()
+			input = file
 		}
-		defer file.Close()
-		input = file
+		i := &importer{call: c, fleet: c.layout.Open(c.connections, c.redis.Prefix), dryRun: s.dryRun, bar: newProgress(c.stderr)}
+		err := async.Await(ctx, func() error { return i.all(ctx, input) })
+		i.bar.end()
+		pushed, refused, stored, skipped := int(i.pushed.Load()), i.refused.Load(), int(i.stored.Load()), int(i.skipped.Load())
+		if err != nil && pushed > 0 {
+			err = fmt.Errorf("%w\nthe jobs before are pushed: %d", err, pushed)
+		}
+		if refused > 0 {
+			c.note(fmt.Sprintf("%d were not pushed, as jobs of their IDs exist", refused))
+		}
+		if stored+skipped == 0 {
+			return s.counted("pushed", pushed), err
+		}
+		if err != nil {
+			err = fmt.Errorf("%w\nimported %d, skipped %d: import it again to do the rest", err, stored, skipped)
+		}
+		done := s.counted("imported", stored+pushed)
+		done.text += fmt.Sprintf(", skipped %d, which exist", skipped)
+		done.json.Put("skipped", skipped)
+		return done, err
 	}
-	var p pushed
-	p.dryRun = dryRun
-	r := c.restorer(dryRun)
-	err := async.Await(ctx, func() error { return c.importFrom(ctx, input, &p, r) })
-	r.bar.end()
-	n, refused := int(p.jobs.Load()), p.refused.Load()
-	if err != nil && n > 0 {
-		err = fmt.Errorf("%w\nthe jobs before are pushed: %d", err, n)
-	}
-	if refused > 0 {
-		c.note(fmt.Sprintf("%d were not pushed, as jobs of their IDs exist", refused))
-	}
-	stored, skipped := int(r.stored.Load()), int(r.skipped.Load())
-	if stored+skipped == 0 {
-		return consent{dryRun: dryRun}.counted("pushed", n), err
-	}
-	if err != nil {
-		err = fmt.Errorf("%w\nimported %d, skipped %d: import it again to do the rest", err, stored, skipped)
-	}
-	done := consent{dryRun: dryRun}.counted("imported", stored+n)
-	done.text += fmt.Sprintf(", skipped %d, which exist", skipped)
-	done.json.Put("skipped", skipped)
-	return done, err
 }
 
-// pushed counts the jobs of an import.
-type pushed struct {
-	jobs, refused atomic.Int64
-	dryRun        bool
+// importer stores lines of JSON, many of them together: records of an export of everything, and jobs to push.
+type importer struct {
+	*call
+	fleet  *fleet.Fleet
+	dryRun bool
+	bar    *progress
+
+	// What has been read and is not stored yet.
+	topics  []record // limits and pauses
+	records []store.Record
+	jobs    []client.Delayed
+	bytes   int
+
+	stored, skipped atomic.Int64 // records; the skipped ones exist
+	pushed, refused atomic.Int64 // jobs
 }
 
-// importFrom pushes a job for each line, or stores its record.
-func (c *call) importFrom(ctx context.Context, input io.Reader, p *pushed, r *restorer) error {
+// all reads and stores all lines.
+func (i *importer) all(ctx context.Context, input io.Reader) error {
 	lines := bufio.NewScanner(input)
 	lines.Buffer(nil, maxImported)
-	var batch []client.Delayed
-	push := func() error {
-		if err := r.flush(ctx); err != nil || len(batch) == 0 {
-			return err
-		}
-		if p.dryRun {
-			p.jobs.Add(int64(len(batch)))
-			batch = batch[:0]
-			return nil
-		}
-		results, err := c.client.PushBatch(ctx, batch)
-		if errors.Is(err, client.ErrExists) { // counted below, with other errors
-			err = nil
-		}
-		for _, r := range results {
-			switch {
-			case r.Err == nil:
-				p.jobs.Add(1)
-			case errors.Is(r.Err, client.ErrExists):
-				p.refused.Add(1)
-			default:
-				err = cmp.Or(err, r.Err)
-			}
-		}
-		batch = batch[:0]
-		return err
-	}
 	for number := 1; lines.Scan(); number++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+		line := lines.Bytes()
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		one, is, err := readRecord(lines.Bytes())
-		if err == nil && is {
-			if err := r.add(ctx, one, len(lines.Bytes())); err != nil {
+		if err := i.read(line); err != nil {
+			return errors.Join(i.store(ctx), exit.With(exit.Usage, fmt.Errorf("import: line %d: %w", number, err)))
+		}
+		if i.bytes += len(line); len(i.topics)+len(i.records)+len(i.jobs) == importedAtOnce || i.bytes >= importedBytes {
+			if err := i.store(ctx); err != nil {
 				return fmt.Errorf("import: up to line %d: %w", number, err)
-			}
-			continue
-		}
-		var job client.Delayed
-		if err == nil {
-			job, err = api.ReadJob(lines.Bytes())
-		}
-		if err != nil {
-			return errors.Join(push(), exit.With(exit.Usage, fmt.Errorf("import: line %d: %w", number, err)))
-		}
-		if batch = append(batch, job); len(batch) == importedAtOnce {
-			if err := push(); err != nil {
-				return err
 			}
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return exit.With(exit.Usage, fmt.Errorf("import: %w", err))
 	}
-	return push()
+	return i.store(ctx)
+}
+
+func (i *importer) read(line []byte) error {
+	one, is, err := readRecord(line)
+	var job client.Delayed
+	if err == nil && !is {
+		job, err = api.ReadJob(line)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !is:
+		i.jobs = append(i.jobs, job)
+	case one.ofTopic():
+		i.topics = append(i.topics, one)
+	default:
+		i.records = append(i.records, one.stored())
+	}
+	return nil
+}
+
+// store stores what has been read.
+func (i *importer) store(ctx context.Context) error {
+	for _, r := range i.topics {
+		is, err := i.restoreTopic(ctx, r)
+		if err != nil {
+			return fmt.Errorf("%s of topic %s: %w", r.Kind, store.Quote(string(r.Topic)), err)
+		}
+		if is {
+			i.stored.Add(1)
+		} else {
+			i.skipped.Add(1)
+		}
+	}
+	stored, err := i.fleet.Restore(ctx, i.records, i.dryRun)
+	i.stored.Add(int64(stored))
+	if err != nil {
+		return err
+	}
+	i.skipped.Add(int64(len(i.records) - stored))
+	if err := i.push(ctx); err != nil {
+		return err
+	}
+	i.topics, i.records, i.jobs, i.bytes = i.topics[:0], i.records[:0], i.jobs[:0], 0
+	done, skipped := int(i.stored.Load()), int(i.skipped.Load())
+	i.bar.show(done+skipped, 0, fmt.Sprintf("imported %d, skipped %d", done, skipped))
+	return nil
+}
+
+// restoreTopic stores a limit or a pause unless the topic has one.
+func (i *importer) restoreTopic(ctx context.Context, r record) (is bool, err error) {
+	topic := string(r.Topic)
+	if r.Kind == pauseRecord {
+		return i.fleet.RestorePause(ctx, store.Pause{Topic: topic, Until: r.Until, Note: string(r.Note)}, i.dryRun)
+	}
+	if err := i.fleet.Layout.CheckShares(r.limit()); err != nil { // a dry run says so, too
+		return false, err
+	}
+	was, err := i.client.Limit(ctx, topic)
+	switch {
+	case err != nil || was != (client.Limit{}):
+		return false, err
+	case i.dryRun:
+		return true, nil
+	}
+	return true, i.client.SetLimit(ctx, topic, client.Limit(r.limit()))
+}
+
+func (i *importer) push(ctx context.Context) error {
+	if len(i.jobs) == 0 || i.dryRun {
+		i.pushed.Add(int64(len(i.jobs)))
+		return nil
+	}
+	results, err := i.client.PushBatch(ctx, i.jobs)
+	if errors.Is(err, client.ErrExists) { // counted below, with other errors
+		err = nil
+	}
+	for _, r := range results {
+		switch {
+		case r.Err == nil:
+			i.pushed.Add(1)
+		case errors.Is(r.Err, client.ErrExists):
+			i.refused.Add(1)
+		default:
+			err = cmp.Or(err, r.Err)
+		}
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/runner"
 )
 
@@ -30,8 +31,8 @@ func beginWorker(f *flagSet) action {
 	})
 	f.text("exec", &o.Shell)
 	f.number("concurrency", &o.Worker.Concurrency, maxConcurrency)
-	f.duration("lease", &o.Worker.Lease, maxLease)
-	f.duration("timeout", &o.Worker.Timeout, maxTime)
+	f.duration("lease", &o.Worker.Lease, client.MaxLease)
+	f.duration("timeout", &o.Worker.Timeout, client.MaxDelay)
 	f.number("max-attempts", &o.Worker.MaxAttempts, math.MaxInt32)
 	f.check = func(program []string) error {
 		switch {

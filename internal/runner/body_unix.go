@@ -4,8 +4,8 @@ package runner
 
 import "os"
 
-// namelessFile creates a file and removes its name.
-func namelessFile() (*os.File, error) {
+// fleetingFile creates a file and removes its name.
+func fleetingFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "delayer-body-")
 	if err != nil {
 		return nil, err

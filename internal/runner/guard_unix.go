@@ -13,8 +13,7 @@ import (
 // the process groups of the running programs.
 type guard struct{ input io.Writer }
 
-// guardScript reads "+ GROUP" after a program was started, and "- GROUP" before the program is
-// reaped.
+// guardScript reads "+ GROUP" after a program was started, and "- GROUP" after it has ended.
 const guardScript = `trap '' HUP INT QUIT TERM
 while read -r what group; do
 	case $what in

@@ -51,9 +51,9 @@ type program struct {
 	guard          guard
 
 	mu      sync.Mutex
-	ended   bool         // no more programs start
-	running map[int]bool // process IDs that are not reaped yet
-	missing time.Time    // when starting first failed; zero: it works
+	ended   bool // no more programs start
+	running map[*os.Process]bool
+	missing time.Time // when starting first failed; zero: it works
 }
 
 // check finds errors that are detectable without a job.
@@ -70,7 +70,7 @@ func (p *program) check() error {
 
 // find looks for the program or, in a shell command, for a plain first word.
 func (p *program) find() error {
-	path, err := exec.LookPath(p.command().Args[0])
+	path, err := exec.LookPath(p.command(context.Background()).Args[0])
 	if err == nil && p.shell != "" {
 		path, err = findInShell(p.shell)
 	}
@@ -80,11 +80,12 @@ func (p *program) find() error {
 	return checkInterpreter(path)
 }
 
-func (p *program) command() *exec.Cmd {
+// command returns the program as a command that ends with ctx.
+func (p *program) command(ctx context.Context) *exec.Cmd {
 	if p.shell != "" {
-		return shellCommand(p.shell)
+		return shellCommand(ctx, p.shell)
 	}
-	return exec.Command(p.words[0], p.words[1:]...)
+	return exec.CommandContext(ctx, p.words[0], p.words[1:]...)
 }
 
 // handle runs the program for one job. See worker.Handler.
@@ -95,19 +96,26 @@ func (p *program) handle(ctx context.Context, job *worker.Job) error {
 	}
 	defer body.Close()
 	stdout, stderr := &lines{to: p.stdout}, &lines{to: p.stderr, keep: maxKept + 1}
-	cmd := p.command()
+	cmd := p.command(ctx)
 	cmd.Env = append(inherited(os.Environ()), jobVariables(job)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = body, stdout, stderr
 	cmd.WaitDelay = outputAfter
 	ownGroup(cmd)
+	var stopped error // why ctx ended the program
+	var kill *time.Timer
+	cmd.Cancel = func() error {
+		stopped, kill = context.Cause(ctx), time.AfterFunc(killAfter, func() { killGroup(cmd.Process) })
+		return endGroup(cmd.Process)
+	}
 	if err := p.start(cmd); err != nil {
 		return p.notStarted(ctx, job, err)
 	}
-	stopped := awaitOrEnd(ctx, cmd.Process)
 	code, err := p.reap(cmd)
 	stdout.end()
 	kept := stderr.end()
 	if stopped != nil {
+		kill.Stop()
+		killGroup(cmd.Process) // what the program has left
 		return withOutput(fmt.Errorf("stopped: %w", stopped), kept)
 	}
 	if err != nil {
@@ -123,28 +131,6 @@ func (p *program) handle(ctx context.Context, job *worker.Job) error {
 	return err
 }
 
-// awaitOrEnd waits for the end of the program. When ctx ends, it ends the program and returns the cause. The process
-// is not reaped yet, so its ID is safe to signal.
-func awaitOrEnd(ctx context.Context, leader *os.Process) (stopped error) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		awaitEnd(leader.Pid)
-	}()
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-	}
-	select {
-	case <-ended: // it ended by itself at the same time
-		return nil
-	default:
-		endGroup(leader, ended)
-		return context.Cause(ctx)
-	}
-}
-
 // start starts the program unless end was called.
 func (p *program) start(cmd *exec.Cmd) error {
 	p.mu.Lock()
@@ -154,20 +140,20 @@ func (p *program) start(cmd *exec.Cmd) error {
 	}
 	err := p.starter.start(cmd)
 	if err == nil {
-		p.running[cmd.Process.Pid] = true
+		p.running[cmd.Process] = true
 		p.guard.watch(cmd.Process.Pid)
 	}
 	return err
 }
 
-// reap waits until the program's output has been read. It returns the exit code and, after a failure, an error that
-// describes how the program ended. Errors of the program's input and output do not count.
+// reap waits until the program has ended and its output has been read. It returns the exit code and, after a failure, an error
+// that describes how the program ended. Errors of the program's input and output do not count.
 func (p *program) reap(cmd *exec.Cmd) (code int, err error) {
+	err = cmd.Wait()
 	p.mu.Lock()
-	delete(p.running, cmd.Process.Pid)
+	delete(p.running, cmd.Process)
 	p.guard.forget(cmd.Process.Pid)
 	p.mu.Unlock()
-	err = cmd.Wait()
 	state := cmd.ProcessState
 	switch {
 	case state == nil:
@@ -183,8 +169,8 @@ func (p *program) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	for pid := range p.running {
-		killGroup(pid)
+	for leader := range p.running {
+		killGroup(leader)
 	}
 }
 

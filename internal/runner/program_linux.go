@@ -3,18 +3,10 @@ package runner
 import (
 	"os/exec"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // ownGroup puts the program into its own process group: a terminal's ctrl-C stops the worker and not its programs,
 // and a program can be killed with its children. If the worker is killed, Linux kills the program.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
-
-// awaitEnd waits for the end of a program without reaping it.
-func awaitEnd(pid int) {
-	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-	}
 }

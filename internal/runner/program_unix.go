@@ -4,6 +4,7 @@ package runner
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,10 +12,11 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 )
 
-func shellCommand(command string) *exec.Cmd { return exec.Command("sh", "-c", command) }
+func shellCommand(ctx context.Context, command string) *exec.Cmd {
+	return exec.CommandContext(ctx, "sh", "-c", command)
+}
 
 // firstWord matches the first word that a shell command runs, after assignments, if that word is
 // plain.
@@ -69,16 +71,7 @@ func checkInterpreter(path string) error {
 	return nil
 }
 
-// endGroup sends SIGTERM to the program's group, and later kills the rest. It returns when the
-// program has ended.
-func endGroup(leader *os.Process, ended <-chan struct{}) {
-	syscall.Kill(-leader.Pid, syscall.SIGTERM)
-	select {
-	case <-ended:
-	case <-time.After(killAfter):
-	}
-	killGroup(leader.Pid)
-	<-ended
-}
+// endGroup asks the program and its children to end.
+func endGroup(leader *os.Process) error { return syscall.Kill(-leader.Pid, syscall.SIGTERM) }
 
-func killGroup(leader int) { syscall.Kill(-leader, syscall.SIGKILL) }
+func killGroup(leader *os.Process) { syscall.Kill(-leader.Pid, syscall.SIGKILL) }

@@ -4,9 +4,7 @@ package runner
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,21 +27,6 @@ func TestWorkerWithProgram(t *testing.T) {
 			t.Errorf("%q: %v", words, err)
 		}
 	}
-}
-
-// A program's process ID is not reused until it is reaped, so that its group can be signalled.
-func TestAwaitEnd(t *testing.T) {
-	cmd := exec.Command("true")
-	ownGroup(cmd)
-	redistest.Check(t, newStarter().start(cmd))
-	awaitEnd(cmd.Process.Pid)
-	if err := syscall.Kill(-cmd.Process.Pid, 0); err != nil && err != syscall.EPERM { // macOS returns that for a zombie
-		t.Errorf("it is gone: %v", err)
-	}
-	if err := cmd.Wait(); err != nil || !cmd.ProcessState.Success() {
-		t.Errorf("%v, %v", cmd.ProcessState, err)
-	}
-	awaitEnd(cmd.Process.Pid) // returns at once without such a process
 }
 
 // The worker's rests become longer while the program is missing.

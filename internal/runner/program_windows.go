@@ -1,18 +1,17 @@
 package runner
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
-
-	"golang.org/x/sys/windows"
 )
 
 // shellCommand passes the command unquoted, because cmd.exe does not parse arguments as programs
 // do.
-func shellCommand(command string) *exec.Cmd {
-	cmd := exec.Command("cmd")
+func shellCommand(ctx context.Context, command string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "cmd")
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd /S /C "` + command + `"`}
 	return cmd
 }
@@ -25,23 +24,14 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.CreationFlags |= syscall.CREATE_NEW_PROCESS_GROUP
 }
 
-// endGroup kills the program and its children. It returns when the program has ended.
-func endGroup(leader *os.Process, ended <-chan struct{}) {
-	killGroup(leader.Pid)
-	leader.Kill()
-	<-ended
+// endGroup kills the program and its children.
+func endGroup(leader *os.Process) error {
+	killGroup(leader)
+	return leader.Kill()
 }
 
-func killGroup(leader int) { exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(leader)).Run() }
-
-// awaitEnd waits for the end of a program. Its process ID is not reused until it is reaped.
-func awaitEnd(pid int) {
-	handle, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
-	if err != nil {
-		return
-	}
-	defer windows.CloseHandle(handle)
-	windows.WaitForSingleObject(handle, windows.INFINITE)
+func killGroup(leader *os.Process) {
+	exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(leader.Pid)).Run()
 }
 
 // findInShell finds nothing: the syntax of cmd.exe is not parsed.

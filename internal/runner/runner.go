@@ -35,7 +35,7 @@ func Run(c *client.Client, o Options, stdout, stderr io.Writer) error {
 	out := newReportingOutput(stdout, func(message string) { log.Error("standard output: " + message) })
 	defer out.Close()
 
-	p := &program{words: o.Program, shell: o.Shell, stdout: out, stderr: errs, log: log, starter: newStarter(), guard: startGuard(), running: map[int]bool{}}
+	p := &program{words: o.Program, shell: o.Shell, stdout: out, stderr: errs, log: log, starter: newStarter(), guard: startGuard(), running: map[*os.Process]bool{}}
 	if err := p.check(); err != nil {
 		return err
 	}

@@ -12,41 +12,28 @@ import (
 var TimeNames = map[client.State]string{client.Waiting: "due", client.Reserved: "lease_ends", client.Dead: "died"}
 
 // Job describes one job as a whole.
-func Job(job client.Job) (o Object) {
-	o.Text("id", job.ID)
-	o.Text("topic", job.Topic)
-	o.Put("state", job.State)
-	o.Put(TimeNames[job.State], job.Due)
-	o.Put("ttl", job.TTL)
-	o.Put("attempts", job.Attempts)
-	if job.MaxAttempts > 0 {
-		o.Put("max_attempts", job.MaxAttempts)
-	}
-	if job.Followed {
-		o.Put("followed", true)
-	}
-	o.TextIfAny("reason", job.Reason)
-	o.TextIfAny("error", job.Error)
+func Job(job client.Job) Object {
+	o := Of("id", job.ID, "topic", job.Topic, "state", job.State, TimeNames[job.State], job.Due, "ttl", job.TTL, "attempts", job.Attempts)
+	o.PutIfAny("max_attempts", job.MaxAttempts)
+	o.PutIfAny("followed", job.Followed)
+	o.PutIfAny("reason", job.Reason)
+	o.PutIfAny("error", job.Error)
 	o.Headers(job.Headers)
-	o.Text("body", job.Body)
+	o.Put("body", job.Body)
 	return o
 }
 
 // Summary describes a job in a list.
-func Summary(job inspect.Job, state client.State) (o Object) {
-	o.Text("id", job.ID)
-	o.Text("topic", job.Topic)
-	o.Put("state", state)
-	o.Put(TimeNames[state], job.At)
-	o.Put("attempts", job.Attempts)
-	o.TextIfAny("reason", job.Reason)
-	o.TextIfAny("error", job.Error)
+func Summary(job inspect.Job, state client.State) Object {
+	o := Of("id", job.ID, "topic", job.Topic, "state", state, TimeNames[state], job.At, "attempts", job.Attempts)
+	o.PutIfAny("reason", job.Reason)
+	o.PutIfAny("error", job.Error)
 	o.Headers(job.Headers)
 	o.Put("size", job.Size)
 	if job.Size > len(job.Body) {
 		job.Body = wholeCharacters(job.Body)
 	}
-	o.Text("preview", job.Body)
+	o.Put("preview", job.Body)
 	return o
 }
 
@@ -65,14 +52,9 @@ func DeadGroups(found inspect.DeadGroups) Object {
 	groups := make([]Object, len(found.Groups))
 	for i, g := range found.Groups {
 		o := &groups[i]
-		o.TextIfAny("reason", g.Reason)
-		o.TextIfAny("error", g.Error)
-		o.Put("count", g.Letters)
-		o.Put("newest", g.Newest)
-		o.Put("oldest", g.Oldest)
-		example := Object{}
-		example.Text("id", g.Example)
-		o.Put("example", example)
+		o.PutIfAny("reason", g.Reason)
+		o.PutIfAny("error", g.Error)
+		o.Put("count", g.Letters, "newest", g.Newest, "oldest", g.Oldest, "example", Of("id", g.Example))
 	}
 	return Of("groups", groups, "examined", found.Looked, "complete", !found.More)
 }

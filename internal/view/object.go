@@ -5,6 +5,7 @@ package view
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"time"
 	"unicode/utf8"
 )
@@ -18,32 +19,35 @@ type Member struct {
 	Value any
 }
 
-// Of makes an Object of names and values in turn.
+// Of makes an Object of names and values in turn, see Put.
 func Of(pairs ...any) (o Object) {
-	for i := 0; i < len(pairs); i += 2 {
-		o.Put(pairs[i].(string), pairs[i+1])
-	}
+	o.Put(pairs...)
 	return o
 }
 
-// Seconds is a duration, a number of seconds in JSON.
-type Seconds time.Duration
+// Put adds names and values in turn. Times have microseconds, like Redis's clock, and are left out if zero. Durations become
+// seconds. Negative values mean unknown or endless and become null. A text that is not UTF-8 is added as base64 under
+// name + "_base64".
+func (o *Object) Put(pairs ...any) {
+	for i := 0; i < len(pairs); i += 2 {
+		o.put(pairs[i].(string), pairs[i+1])
+	}
+}
 
-// MarshalJSON implements json.Marshaler.
-func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
-
-// Put adds a value. Times have microseconds, like Redis's clock, and are left out if zero. Durations become
-// Seconds. Negative values mean unknown or endless and become null.
-func (o *Object) Put(name string, value any) {
+func (o *Object) put(name string, value any) {
 	unknown := false
 	switch v := value.(type) {
+	case string:
+		if !utf8.ValidString(v) {
+			name, value = name+"_base64", []byte(v)
+		}
 	case time.Time:
 		if v.IsZero() {
 			return
 		}
 		value = v.UTC().Truncate(time.Microsecond)
 	case time.Duration:
-		value, unknown = Seconds(v), v < 0
+		value, unknown = v.Seconds(), v < 0
 	case int:
 		unknown = v < 0
 	case int64:
@@ -55,21 +59,18 @@ func (o *Object) Put(name string, value any) {
 	*o = append(*o, Member{name, value})
 }
 
-// Text adds a text of any bytes: if it is not UTF-8, as base64 under name + "_base64".
-func (o *Object) Text(name, value string) {
-	if utf8.ValidString(value) {
+// PutIfAny adds a value unless it is zero.
+func (o *Object) PutIfAny(name string, value any) {
+	if !reflect.ValueOf(value).IsZero() {
 		o.Put(name, value)
-	} else {
-		o.Put(name+"_base64", []byte(value))
 	}
 }
 
+// Text adds a text.
+func (o *Object) Text(name, value string) { o.Put(name, value) }
+
 // TextIfAny adds a text unless it is empty.
-func (o *Object) TextIfAny(name, value string) {
-	if value != "" {
-		o.Text(name, value)
-	}
-}
+func (o *Object) TextIfAny(name, value string) { o.PutIfAny(name, value) }
 
 // Headers adds a job's headers, if it has any.
 func (o *Object) Headers(headers map[string]string) {

@@ -6,21 +6,14 @@ import (
 )
 
 // Stats describes the whole Redis. nodes is nil if they cannot be read; noServers is why the servers cannot be read.
-func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerState, noServers error) (o Object) {
+func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerState, noServers error) Object {
 	var ready, dead int
 	for _, t := range counts.Topics {
 		ready, dead = inspect.Plus(ready, t.Ready), inspect.Plus(dead, t.Dead)
 	}
-	o.Put("time", counts.Time)
-	o.Put("waiting", counts.Waiting)
-	o.Put("ready", ready)
-	o.Put("reserved", reserved(counts))
-	o.Put("dead", dead)
-	o.Put("topics", counts.Known)
-	o.Put("topics_counted", len(counts.Topics))
-	if counts.AtLeast() {
-		o.Put("at_least", true)
-	}
+	o := Of("time", counts.Time, "waiting", counts.Waiting, "ready", ready, "reserved", reserved(counts), "dead", dead,
+		"topics", counts.Known, "topics_counted", len(counts.Topics))
+	o.PutIfAny("at_least", counts.AtLeast())
 	o.Put("overdue", counts.Overdue)
 	o = append(o, Broken(counts.BrokenPartitions())...)
 	if noServers != nil {
@@ -63,36 +56,17 @@ func redisInfo(info inspect.Info) any {
 	if info.Missing != "" {
 		return nil
 	}
-	var o Object
-	o.Put("version", info.Version)
-	o.Put("role", info.Role)
-	o.Put("uptime", info.Uptime)
-	o.Put("clients", info.Clients)
-	o.Put("used_memory", info.UsedMemory)
-	o.Put("max_memory", info.MaxMemory)
-	o.Put("policy", info.Policy)
-	o.Put("aof", info.AOF)
-	o.Put("snapshot", info.Snapshot)
-	o.Put("snapshot_at", info.SnapshotAt)
-	o.Put("unsaved", info.Unsaved)
-	return o
+	return Of("version", info.Version, "role", info.Role, "uptime", info.Uptime, "clients", info.Clients,
+		"used_memory", info.UsedMemory, "max_memory", info.MaxMemory, "policy", info.Policy,
+		"aof", info.AOF, "snapshot", info.Snapshot, "snapshot_at", info.SnapshotAt, "unsaved", info.Unsaved)
 }
 
 // Servers describes the servers. Why a server fails is not for every client.
 func Servers(servers []store.ServerState) []Object {
 	list := make([]Object, len(servers))
 	for i, s := range servers {
-		o := &list[i]
-		o.Text("host", s.Host)
-		o.Put("pid", s.PID)
-		o.Text("version", s.Version)
-		o.Put("started", s.Started)
-		o.Put("silent", s.Age)
-		o.Put("stale", s.Stale())
-		o.Put("failing", s.Error != "")
-		o.Put("moved", s.Moved)
-		o.Put("returned", s.Returned)
-		o.Put("dropped", s.Dropped)
+		list[i] = Of("host", s.Host, "pid", s.PID, "version", s.Version, "started", s.Started, "silent", s.Age, "stale", s.Stale(),
+			"failing", s.Error != "", "moved", s.Moved, "returned", s.Returned, "dropped", s.Dropped)
 	}
 	return list
 }
@@ -103,15 +77,9 @@ func Partitions(partitions []inspect.Partition) []Object {
 	for i, p := range partitions {
 		o := &list[i]
 		o.Put("partition", p.Number)
-		o.TextIfAny("node", p.Node)
-		o.Put("waiting", p.Waiting)
-		o.Put("ready", p.Ready)
-		o.Put("reserved", p.Reserved)
-		o.Put("dead", p.Dead)
-		o.Put("overdue", p.Overdue)
-		if p.Err != nil {
-			o.Put("broken", true)
-		}
+		o.PutIfAny("node", p.Node)
+		o.Put("waiting", p.Waiting, "ready", p.Ready, "reserved", p.Reserved, "dead", p.Dead, "overdue", p.Overdue)
+		o.PutIfAny("broken", p.Err != nil)
 		o.Put("mover", mover(p.Mover))
 	}
 	return list
@@ -122,8 +90,5 @@ func mover(s store.ServerState) any {
 	if s.ID == "" {
 		return nil
 	}
-	var o Object
-	o.Text("host", s.Host)
-	o.Put("pid", s.PID)
-	return o
+	return Of("host", s.Host, "pid", s.PID)
 }

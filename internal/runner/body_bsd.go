@@ -1,7 +1,0 @@
-//go:build !windows && !linux
-
-package runner
-
-import "os"
-
-func fleetingFile() (*os.File, error) { return namelessFile() }
