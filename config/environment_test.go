@@ -115,16 +115,16 @@ func TestVariables(t *testing.T) {
 }
 
 func TestFromEnvironment(t *testing.T) {
-	if got, warnings, err := FromEnvironment(); err != nil || len(warnings) > 0 || !equal(got, Default()) {
-		t.Errorf("no variable: got %+v, %v, %v; want the defaults", got, warnings, err)
+	if got, err := Load(""); err != nil || len(got.Warnings) > 0 || !equal(got.Config, Default()) {
+		t.Errorf("no variable: got %+v, %v; want the defaults", got, err)
 	}
 	t.Setenv("DELAYER_REDIS_HOST", "r")
-	got, _, err := FromEnvironment()
-	if want := changed(func(c *Config) { c.Redis.Host = "r" }); err != nil || !equal(got, want) {
+	got, err := Load("")
+	if want := changed(func(c *Config) { c.Redis.Host = "r" }); err != nil || !equal(got.Config, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
 	t.Setenv("DELAYER_REDIS_PORT", "0")
-	_, _, err = FromEnvironment()
+	_, err = Load("")
 	wantMessages(t, err, `DELAYER_REDIS_PORT: want a whole number from 1 to 65535, in decimal digits without leading zeros`)
 }
 

@@ -15,6 +15,14 @@ var secrets = []string{"password", "sentinel_password", "token", "users"}
 
 func (k key) secret() bool { return slices.Contains(secrets, k.name) }
 
+// shown returns the value, or what stands for a secret.
+func (k key) shown(value string) string {
+	if k.secret() && value != "" {
+		return "(secret)"
+	}
+	return value
+}
+
 // eachSecret calls f with each secret key and its _file key.
 func (l *loader) eachSecret(f func(secret, file key)) {
 	for _, k := range l.config.keys() {

@@ -18,7 +18,6 @@ import (
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/exit"
-	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/logger"
 	"github.com/mix-basic/delayer/server"
 )
@@ -59,10 +58,6 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 		return err
 	}
 	async.Briefly(func() { found.PrintWarnings(stderr) })
-	settings, err := found.Settings()
-	if err != nil {
-		return err
-	}
 	c, notes, last := found.Config, []string(nil), ""
 	if o.Dev {
 		redis, devNotes, err := startDev(o, &c)
@@ -102,7 +97,7 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 	}
 	s := &service{
 		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.File != "", recovered: newRecovery(),
-		options: found.again(), settings: settings, loaded: found.Config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
+		options: found.again(), loaded: found.Loaded, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
 		newSchedules: make(chan []config.Schedule, 1),
 	}
 	if err := s.newServer(pool); err != nil {
@@ -155,8 +150,7 @@ type service struct {
 
 	options      Options
 	folder       string        // that it was started in, once it has left it
-	settings     []view.Object // at the start
-	loaded       config.Config // at the start, as read
+	loaded       config.Loaded // at the start
 	secured      bool          // the HTTP server has a token or users
 	server       *server.Server
 	newSchedules chan []config.Schedule // from a reload
