@@ -69,7 +69,6 @@ func (l *loader) environment(environ []string) {
 			l.variable(place{name: name + ": "}, section, suffix, value)
 		}
 	}
-	l.forgetSecrets()
 }
 
 func (l *loader) variable(at place, section, suffix, value string) {
@@ -78,15 +77,15 @@ func (l *loader) variable(at place, section, suffix, value string) {
 	if section == "delayer" {
 		report = l.warn
 	}
+	meant := l.meantVariable(section, suffix)
 	switch {
 	case known:
+		l.forgetTwin(k, value)
 		l.put(at, k, value)
+	case meant != "":
+		report(at, "unknown variable, did you mean %s?", meant)
 	default:
-		if meant := l.meantVariable(section, suffix); meant != "" {
-			report(at, "unknown variable, did you mean %s?", meant)
-		} else {
-			report(at, "unknown variable: [%s] has %s", section, strings.Join(l.names[section], ", "))
-		}
+		report(at, "unknown variable: [%s] has %s", section, strings.Join(l.names[section], ", "))
 	}
 }
 
