@@ -41,7 +41,8 @@ func (r *run) renew(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
-		for _, t := range r.overdue() {
+		now := time.Now()
+		for _, t := range r.claim(func(t *task) bool { return !t.giveUpAt.IsZero() && !now.Before(t.giveUpAt) }) {
 			go t.giveUp()
 		}
 		if tasks := r.oldLeases(); len(tasks) > 0 {

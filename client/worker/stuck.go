@@ -46,20 +46,6 @@ func (t *task) endsIn(d time.Duration) {
 	}
 }
 
-// overdue returns the tasks whose handlers are to be given up, and claims them: their results don't count any more.
-func (r *run) overdue() (list []*task) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	for t := range r.tasks {
-		if !t.settling && !t.giveUpAt.IsZero() && !now.Before(t.giveUpAt) {
-			t.settling = true
-			list = append(list, t)
-		}
-	}
-	return list
-}
-
 // giveUp settles the job although its handler still runs, as one that has failed, and frees the handler's slot. No more handlers are
 // given up at a time than there are slots: after that they keep their slots, and their topics take no more jobs until one returns.
 func (t *task) giveUp() {
@@ -70,7 +56,7 @@ func (t *task) giveUp() {
 	if !t.freeSlot() {
 		t.log().Error("as many handlers have been given up as run at a time; the topic takes no more jobs until one of its handlers returns")
 	}
-	t.tell(t.options.Hooks.Stuck)
+	t.tell("Stuck", t.options.Hooks.Stuck)
 	why := context.Cause(t.ctx)
 	if why == client.ErrLeaseLost {
 		t.settled(false)
