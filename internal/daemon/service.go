@@ -219,15 +219,7 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 			return err
 		}
 		defer pool.Close()
-		serving.Go(func() {
-			for s.keepSchedules(ctx, pool); ctx.Err() == nil; s.keepSchedules(ctx, pool) { // it gave up: a reload may bring other schedules
-				select {
-				case s.config.Schedules = <-s.newSchedules:
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
+		serving.Go(func() { s.keepSchedules(ctx, pool) })
 	}
 	err := work.Run(ctx)
 	serving.Wait()
