@@ -18,8 +18,11 @@ type Loaded struct {
 	Warnings Problems
 }
 
+// ByDefault is where a Setting comes from that nothing sets.
+const ByDefault = "default"
+
 // Setting is the effective value of a key, unless it is a secret, and where it comes from: FILE:LINE, a variable's name,
-// default, or what Override says.
+// ByDefault, or what Override says.
 type Setting struct{ Name, Value, From string }
 
 // Load reads the file and applies the environment: DELAYER_REDIS_* and DELAYER_HTTP_* override [redis] and
@@ -38,7 +41,7 @@ func Load(path string) (c Loaded, err error) {
 	}
 	c.Config, c.Warnings, err = l.result(os.Environ())
 	for _, k := range c.keys() {
-		s := Setting{k.String(), k.standard, "default"}
+		s := Setting{k.String(), k.standard, ByDefault}
 		if at, set := l.set[k.String()]; set {
 			s.Value, s.From = k.shown(l.values[k.String()]), strings.TrimSuffix(cmp.Or(at.file, at.name), ": ")
 		}

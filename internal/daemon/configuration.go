@@ -50,27 +50,28 @@ func FindConfiguration(o Options) (found Configuration, err error) {
 		found.from = path
 	}
 	found.File, found.options = path, o
-	variables := config.Variables()
 	missing := fmt.Errorf("no configuration file found (looked for %s)", strings.Join(tried, ", "))
+	if found.Loaded, err = config.Load(path); err != nil {
+		return found, exit.With(exit.Usage, err)
+	}
+	hasURL := os.Getenv(config.URLVariable) != ""
+	isSet := func(prefix string) bool {
+		return slices.ContainsFunc(found.Settings, func(s config.Setting) bool { return strings.HasPrefix(s.Name, prefix) && s.From != config.ByDefault })
+	}
+	noRedis := o.Redis == "" && !hasURL && !isSet("redis.")
 	switch {
 	case path != "":
-	case len(variables) > 0:
+	case hasURL || isSet(""):
 		found.from = "the environment"
 	case o.Redis != "":
 		found.from = "--redis"
 	case !o.ForCommand && !o.Dev:
 		return found, exit.With(exit.Usage, fmt.Errorf("%w: name one with -c FILENAME, say where Redis is with --redis or DELAYER_REDIS_URL, or try Delayer out with --dev", missing))
 	}
-	if found.Loaded, err = config.Load(path); err == nil {
-		err = found.useURL()
-	}
-	if err != nil {
+	if err := found.useURL(); err != nil {
 		return found, exit.With(exit.Usage, err)
 	}
-	ofRedis := func(variable string) bool {
-		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
-	}
-	if path == "" && o.ForCommand && !o.Quiet && o.Redis == "" && !slices.ContainsFunc(variables, ofRedis) {
+	if path == "" && noRedis && o.ForCommand && !o.Quiet {
 		found.Warnings = append(found.Warnings, fmt.Sprintf("%v: using redis on %s", missing, found.Redis.Place()))
 	}
 	return found, nil
