@@ -74,22 +74,11 @@ func (t *task) freeSlot() bool {
 	t.givenUp = true
 	t.counters.running.Add(1)
 	if t.stuck == t.options.Concurrency {
-		t.heldSlot, t.served.stuck = true, true
+		t.served.stuck = true
 		return false
 	}
 	t.stuck++
+	t.slotFreed = true
 	t.free(t)
 	return true
-}
-
-// returned records that a handler that was given up has returned after all. The caller holds mu.
-func (r *run) returned(t *task) {
-	r.counters.running.Add(-1)
-	t.served.stuck = false
-	if t.heldSlot {
-		r.free(t)
-	} else {
-		r.stuck--
-		r.mayWant()
-	}
 }

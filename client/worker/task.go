@@ -30,7 +30,7 @@ type task struct {
 	runs      bool      // its handler has been started
 	giveUpAt  time.Time // when to give the handler up, if its context has ended by then; zero if it has no timeout
 	givenUp   bool
-	heldSlot  bool // it was given up, but keeps its slot
+	slotFreed bool // when it was given up
 	extending bool // a call extends the lease
 	lost      bool // the lease is lost
 	settling  bool // the job is being settled

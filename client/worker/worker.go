@@ -325,7 +325,12 @@ func (r *run) handled(t *task) {
 	defer r.mu.Unlock()
 	r.pace.handled++
 	if t.givenUp {
-		r.returned(t)
+		r.counters.running.Add(-1)
+		t.served.stuck = false
+	}
+	if t.slotFreed {
+		r.stuck--
+		r.mayWant()
 	} else {
 		r.free(t)
 	}
