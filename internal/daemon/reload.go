@@ -38,12 +38,12 @@ func (s *service) reload() {
 	}
 	var waiting []string
 	for i, setting := range found.Settings {
-		if setting.Value != s.loaded.Settings[i].Value && !slices.Contains(reloadable, setting.Name) {
+		if setting.Value != s.found.Settings[i].Value && !slices.Contains(reloadable, setting.Name) {
 			waiting = append(waiting, setting.Name)
 		}
 	}
 	c := found.Config
-	if r := s.loaded.Redis; c.Redis.Password != r.Password || c.Redis.SentinelPassword != r.SentinelPassword {
+	if r := s.found.Redis; c.Redis.Password != r.Password || c.Redis.SentinelPassword != r.SentinelPassword {
 		waiting = append(waiting, "redis: a password")
 	}
 	s.server.SetDeadLimits(cmp.Or(c.Delayer.DeadMaxAge, -1), c.Delayer.DeadMax)

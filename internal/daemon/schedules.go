@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/cron"
 	"github.com/mix-basic/delayer/internal/fleet"
@@ -41,8 +40,8 @@ type fileSchedules struct {
 // daemon. It checks them once a minute and after an outage: schedules lost by Redis are stored again, unless somebody
 // removed them by hand. It retries while Redis is down or refuses, unless the file has no schedules and the user may not
 // even read whether some are left.
-func (s *service) keepSchedules(ctx context.Context, pool client.Redis) {
-	k := &fileSchedules{jobs: fleet.Layout{Partitions: s.config.Redis.Partitions}.Open(pool, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
+func (s *service) keepSchedules(ctx context.Context) {
+	k := &fileSchedules{jobs: fleet.Layout{Partitions: s.config.Redis.Partitions}.Open(s.redis, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
 	k.use(s.config.Schedules)
 	defer k.stop()
 	inForce, logged := false, ""

@@ -88,7 +88,9 @@ func newKeeper(t *testing.T, pool client.PoolOptions, schedules ...config.Schedu
 	told := make(console, 100)
 	log, err := logger.Open(logger.Options{Console: told})
 	redistest.Check(t, err)
-	return &keeper{told: told, ended: make(chan struct{}), service: &service{log: log, recovered: newRecovery(), pool: pool, newSchedules: make(chan []config.Schedule),
+	connections := redistest.Must(client.Connect(pool))
+	t.Cleanup(func() { connections.Close() })
+	return &keeper{told: told, ended: make(chan struct{}), service: &service{log: log, recovered: newRecovery(), redis: connections, newSchedules: make(chan []config.Schedule),
 		config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}, Schedules: schedules}}}
 }
 
@@ -107,9 +109,7 @@ func (k *keeper) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(k.ended)
-		pool := redistest.Must(client.Connect(k.pool))
-		defer pool.Close()
-		k.keepSchedules(ctx, pool)
+		k.keepSchedules(ctx)
 	}()
 	k.stop = func() {
 		cancel()
