@@ -103,6 +103,7 @@ type parser struct {
 
 func (p parser) parse(s *Spec, place int) error {
 	star := strings.ContainsAny(p.text, "*?") // anywhere, so the order of a list does not matter
+	numbers := [...]*bits{&s.minutes, &s.hours, &s.days.inMonth, &s.months, &s.days.inWeek}[place]
 	at := p.at
 	for item := range strings.SplitSeq(p.text, ",") {
 		item := part{item, at}
@@ -115,19 +116,9 @@ func (p parser) parse(s *Spec, place int) error {
 		if err != nil {
 			return err
 		}
-		switch place {
-		case 0:
-			s.minutes |= some
-		case 1:
-			s.hours |= some
-		case 2:
-			s.days.inMonth |= some
-		case 3:
-			s.months |= some
-		case 4:
-			s.days.inWeek |= some | some>>7 // 7 is Sunday too
-		}
+		*numbers |= some
 	}
+	s.days.inWeek |= s.days.inWeek >> 7 // 7 is Sunday too
 	switch place {
 	case 0, 1:
 		s.fixed = s.fixed && !star
