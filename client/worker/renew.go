@@ -28,69 +28,60 @@ const (
 // renew extends the leases of the tasks until ctx is done. When a lease reaches its end it is lost and its
 // handler's context ends, whether or not Redis replies. Handlers that do not return then are given up.
 func (r *run) renew(ctx context.Context) {
-	timer := time.NewTimer(idleRenewer)
-	defer timer.Stop()
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	for {
-		timer.Reset(r.nextRenewal())
+		tasks, next := r.attend()
+		if len(tasks) > 0 {
+			calls.Go(func() { r.extend(ctx, tasks) })
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.renewed:
-			continue
-		case <-timer.C:
-		}
-		now := time.Now()
-		for _, t := range r.claim(func(t *task) bool { return !t.giveUpAt.IsZero() && !now.Before(t.giveUpAt) }) {
-			go t.giveUp()
-		}
-		if tasks := r.oldLeases(); len(tasks) > 0 {
-			calls.Go(func() { r.extend(ctx, tasks) })
+		case <-time.After(next):
 		}
 	}
 }
 
-// nextRenewal returns when the next lease has to be extended, or ends, or a handler is to be given up.
-func (r *run) nextRenewal() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next := idleRenewer
-	for t := range r.tasks {
-		if !t.giveUpAt.IsZero() && !t.settling {
-			next = min(next, time.Until(t.giveUpAt))
-		}
-		switch {
-		case t.lost:
-		case t.extending || r.extending == maxExtending:
-			next = min(next, time.Until(t.delivery.Deadline()))
-		default:
-			next = min(next, time.Until(t.renewAt))
-		}
-	}
-	next = max(next, time.Millisecond)
-	r.renewAt = time.Now().Add(next)
-	return next
-}
-
-// oldLeases returns the tasks to extend in one call now. It gives up leases that have ended.
-func (r *run) oldLeases() (tasks []*task) {
+// attend gives up leases that have ended and handlers that do not return, and returns the tasks to extend in one call now. next is
+// when something is due again.
+func (r *run) attend() (old []*task, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
+	r.renewAt = now.Add(idleRenewer)
+	isDue := func(at time.Time) bool {
+		if at.After(now) && at.Before(r.renewAt) {
+			r.renewAt = at
+		}
+		return !at.After(now)
+	}
+	someDue := false
 	for t := range r.tasks {
+		if !t.settling && !t.giveUpAt.IsZero() && isDue(t.giveUpAt) {
+			t.settling = true // its result does not count any more
+			go t.giveUp()
+		}
 		switch {
 		case t.lost:
-		case !t.delivery.Deadline().After(now):
+		case isDue(t.delivery.Deadline()):
 			t.lose()
-		case !t.extending && r.extending < maxExtending && t.renewAt.Sub(now) <= t.delivery.Lease()/together:
-			tasks, t.extending = append(tasks, t), true
+		case !t.extending && r.extending < maxExtending:
+			someDue = isDue(t.renewAt) || someDue
+			if t.renewAt.Sub(now) <= t.delivery.Lease()/together {
+				old = append(old, t)
+			}
 		}
 	}
-	if len(tasks) > 0 {
-		r.extending++
+	if !someDue {
+		return nil, r.renewAt.Sub(now)
 	}
-	return tasks
+	r.extending++
+	for _, t := range old {
+		t.extending = true
+	}
+	return old, r.renewAt.Sub(now)
 }
 
 // extend extends the leases in one call, which may take until the last of them ends. Leases that end earlier

@@ -23,7 +23,7 @@ func (r *run) stop() {
 	if endWithin(interruptWait) {
 		return
 	}
-	for _, t := range r.claim(func(*task) bool { return true }) {
+	for _, t := range r.unsettled() {
 		go t.leave()
 	}
 	if endWithin(releaseWait) {
@@ -33,12 +33,12 @@ func (r *run) stop() {
 	endWithin(interruptWait)
 }
 
-// claim claims the tasks that match and whose handlers still run: their results don't count any more.
-func (r *run) claim(match func(*task) bool) (list []*task) {
+// unsettled returns the tasks whose handlers still run, and claims them: their results don't count any more.
+func (r *run) unsettled() (list []*task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for t := range r.tasks {
-		if !t.settling && match(t) {
+		if !t.settling {
 			t.settling = true
 			list = append(list, t)
 		}
