@@ -38,24 +38,34 @@ func (r *run) renew(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.renewed:
+		case <-r.sooner:
 		case <-time.After(next):
 		}
 	}
 }
 
-// attend gives up leases that have ended and handlers that do not return, and returns the tasks to extend in one call now. next is
-// when something is due again.
+// attendAt makes sure that attend is called at that time. The caller holds mu.
+func (r *run) attendAt(at time.Time) {
+	if at.Before(r.attendsAt) {
+		signal(r.sooner)
+	}
+}
+
+// attend gives up leases that have ended and handlers that do not return, releases jobs that have been buffered for too long, and
+// returns the tasks to extend in one call now. next is when something is due again.
 func (r *run) attend() (old []*task, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	r.renewAt = now.Add(idleRenewer)
+	r.attendsAt = now.Add(idleRenewer)
 	isDue := func(at time.Time) bool {
-		if at.After(now) && at.Before(r.renewAt) {
-			r.renewAt = at
+		if at.After(now) && at.Before(r.attendsAt) {
+			r.attendsAt = at
 		}
 		return !at.After(now)
+	}
+	for len(r.buffered) > 0 && isDue(r.buffered[0].bufferedUntil) {
+		r.unbuffer().drop()
 	}
 	someDue := false
 	for t := range r.tasks {
@@ -75,13 +85,13 @@ func (r *run) attend() (old []*task, next time.Duration) {
 		}
 	}
 	if !someDue {
-		return nil, r.renewAt.Sub(now)
+		return nil, r.attendsAt.Sub(now)
 	}
 	r.extending++
 	for _, t := range old {
 		t.extending = true
 	}
-	return old, r.renewAt.Sub(now)
+	return old, r.attendsAt.Sub(now)
 }
 
 // extend extends the leases in one call, which may take until the last of them ends. Leases that end earlier
@@ -108,7 +118,7 @@ func (r *run) extend(ctx context.Context, tasks []*task) {
 		t.extending = false
 		t.extended(err)
 	}
-	signal(r.renewed)
+	signal(r.sooner)
 }
 
 // extended records the result of extending the lease. The caller holds run.mu.

@@ -40,9 +40,7 @@ func (t *task) endsIn(d time.Duration) {
 	after := t.options.StuckAfter
 	if at := time.Now().Add(d + after); after >= 0 && (t.giveUpAt.IsZero() || at.Before(t.giveUpAt)) {
 		t.giveUpAt = at
-		if at.Before(t.run.renewAt) {
-			signal(t.renewed)
-		}
+		t.attendAt(at)
 	}
 }
 

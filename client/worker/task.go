@@ -22,18 +22,18 @@ type task struct {
 	job      *Job
 	ctx      context.Context
 	cancel   context.CancelCauseFunc // ends the handler's context
-	since    time.Time               // when it was buffered
 	untold   bool                    // the result was not stored
 
 	// Guarded by run.mu:
-	renewAt   time.Time
-	runs      bool      // its handler has been started
-	giveUpAt  time.Time // when to give the handler up, if its context has ended by then; zero if it has no timeout
-	givenUp   bool
-	slotFreed bool // when it was given up
-	extending bool // a call extends the lease
-	lost      bool // the lease is lost
-	settling  bool // the job is being settled
+	renewAt       time.Time
+	bufferedUntil time.Time // when it is released, unless it has a slot by then
+	runs          bool      // its handler has been started
+	giveUpAt      time.Time // when to give the handler up, if its context has ended by then; zero if it has no timeout
+	givenUp       bool
+	slotFreed     bool // when it was given up
+	extending     bool // a call extends the lease
+	lost          bool // the lease is lost
+	settling      bool // the job is being settled
 }
 
 type timeoutError time.Duration
