@@ -8,9 +8,9 @@ import (
 	"github.com/mix-basic/delayer/internal/nearest"
 )
 
-// EnvironmentPrefix returns the prefix of the variables that override keys of the section: DELAYER_REDIS_ for
+// environmentPrefix returns the prefix of the variables that override keys of the section: DELAYER_REDIS_ for
 // redis, DELAYER_ for delayer.
-func EnvironmentPrefix(section string) string {
+func environmentPrefix(section string) string {
 	if section == "delayer" {
 		return "DELAYER_"
 	}
@@ -34,19 +34,6 @@ func ofDaemon(name string) bool {
 	return name == "DELAYER_URL" || name == "DELAYER_TOKEN" && os.Getenv("DELAYER_URL") != ""
 }
 
-// Variables are the names of the variables of this process that override a key.
-func Variables() (names []string) {
-	l := newLoader()
-	for _, variable := range os.Environ() {
-		name, value, _ := strings.Cut(variable, "=")
-		section, suffix, ours := split(name, value)
-		if _, known := l.keys[section+"."+strings.ToLower(suffix)]; ours && known || strings.ToUpper(name) == URLVariable && value != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // split returns the section of a variable, if it is a setting by its prefix. Case is ignored, as on Windows.
 func split(name, value string) (section, suffix string, ours bool) {
 	name = strings.ToUpper(name)
@@ -54,7 +41,7 @@ func split(name, value string) (section, suffix string, ours bool) {
 		return "", "", false
 	}
 	for _, section := range []string{"redis", "http", "delayer"} {
-		if suffix, ours := strings.CutPrefix(name, EnvironmentPrefix(section)); ours {
+		if suffix, ours := strings.CutPrefix(name, environmentPrefix(section)); ours {
 			return section, suffix, true
 		}
 	}
@@ -69,7 +56,6 @@ func (l *loader) environment(environ []string) {
 			l.variable(place{name: name + ": "}, section, suffix, value)
 		}
 	}
-	l.forgetSecrets()
 }
 
 func (l *loader) variable(at place, section, suffix, value string) {
@@ -78,15 +64,15 @@ func (l *loader) variable(at place, section, suffix, value string) {
 	if section == "delayer" {
 		report = l.warn
 	}
+	meant := l.meantVariable(section, suffix)
 	switch {
 	case known:
+		l.forgetTwin(k, value)
 		l.put(at, k, value)
+	case meant != "":
+		report(at, "unknown variable, did you mean %s?", meant)
 	default:
-		if meant := l.meantVariable(section, suffix); meant != "" {
-			report(at, "unknown variable, did you mean %s?", meant)
-		} else {
-			report(at, "unknown variable: [%s] has %s", section, strings.Join(l.names[section], ", "))
-		}
+		report(at, "unknown variable: [%s] has %s", section, strings.Join(l.names[section], ", "))
 	}
 }
 
@@ -94,7 +80,7 @@ func (l *loader) variable(at place, section, suffix, value string) {
 func (l *loader) meantVariable(section, suffix string) string {
 	for _, s := range append([]string{section}, sections...) {
 		if meant := nearest.Of(suffix, l.names[s]); meant != "" {
-			return EnvironmentPrefix(s) + strings.ToUpper(meant)
+			return environmentPrefix(s) + strings.ToUpper(meant)
 		}
 	}
 	return ""

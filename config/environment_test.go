@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -95,36 +94,17 @@ func TestUnknownVariableIsAWarning(t *testing.T) {
 	}
 }
 
-// Variables returns the variables that are set and configure something.
-func TestVariables(t *testing.T) {
-	t.Setenv("DELAYER_JOB_ID", "1")
-	t.Setenv("DELAYER_HEADER_PID", "1")
-	t.Setenv("DELAYER_PROT", "1")
-	t.Setenv(URLVariable, "")
-	if got := Variables(); len(got) > 0 {
-		t.Errorf("got %q, want none", got)
-	}
-	t.Setenv("DELAYER_REDIS_HOST", "h")
-	t.Setenv("DELAYER_PID", "")
-	t.Setenv(URLVariable, "redis://h")
-	got := Variables()
-	slices.Sort(got)
-	if want := []string{"DELAYER_PID", "DELAYER_REDIS_HOST", URLVariable}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestFromEnvironment(t *testing.T) {
-	if got, warnings, err := FromEnvironment(); err != nil || len(warnings) > 0 || !equal(got, Default()) {
-		t.Errorf("no variable: got %+v, %v, %v; want the defaults", got, warnings, err)
+	if got, err := Load(""); err != nil || len(got.Warnings) > 0 || !equal(got.Config, Default()) {
+		t.Errorf("no variable: got %+v, %v; want the defaults", got, err)
 	}
 	t.Setenv("DELAYER_REDIS_HOST", "r")
-	got, _, err := FromEnvironment()
-	if want := changed(func(c *Config) { c.Redis.Host = "r" }); err != nil || !equal(got, want) {
+	got, err := Load("")
+	if want := changed(func(c *Config) { c.Redis.Host = "r" }); err != nil || !equal(got.Config, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
 	t.Setenv("DELAYER_REDIS_PORT", "0")
-	_, _, err = FromEnvironment()
+	_, err = Load("")
 	wantMessages(t, err, `DELAYER_REDIS_PORT: want a whole number from 1 to 65535, in decimal digits without leading zeros`)
 }
 
@@ -139,8 +119,5 @@ func TestServiceLinks(t *testing.T) {
 		}
 		wantMessages(t, problems("[redis]\nport = 6380", links...))
 		wantChanged(t, func(c *Config) { c.Redis.Port = 6380 }, "[redis]\nport = 6380", links...)
-	}
-	if names := Variables(); len(names) > 0 {
-		t.Errorf("settings are %q", names)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // All problems are reported together, one per line. Passwords are never shown.
 func ExampleLoad() {
-	_, _, err := config.Load("testdata/wrong.conf")
+	_, err := config.Load("testdata/wrong.conf")
 	fmt.Println(err)
 	// Output:
 	// testdata/wrong.conf:2: warning: delayer.timer_intervall: unknown key, did you mean timer_interval?

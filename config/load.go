@@ -11,53 +11,60 @@ import (
 	"unicode/utf8"
 )
 
+// Loaded is a Config, its sources and warnings for the user.
+type Loaded struct {
+	Config
+	Settings []Setting // without schedules
+	Warnings Problems
+}
+
+// ByDefault is where a Setting comes from that nothing sets.
+const ByDefault = "default"
+
+// Setting is the effective value of a key, unless it is a secret, and where it comes from: FILE:LINE, a variable's name,
+// ByDefault, or what Override says.
+type Setting struct{ Name, Value, From string }
+
 // Load reads the file and applies the environment: DELAYER_REDIS_* and DELAYER_HTTP_* override [redis] and
-// [http], DELAYER_* overrides [delayer]. It also reads secrets from their files.
+// [http], DELAYER_* overrides [delayer]. It also reads secrets from their files. An empty path means no file.
 //
-// If any problem is an error, err has all Problems and the Config is useless; otherwise they are warnings for
-// the user. An unreadable file is an error that wraps the cause: fs.ErrNotExist, fs.ErrPermission …
-func Load(path string) (c Config, warnings Problems, err error) {
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return Config{}, nil, fmt.Errorf("configuration: %w", err)
-	}
-	l := newLoader()
-	l.file(path, source)
-	return l.result(os.Environ())
-}
-
-// FromEnvironment is Load without a file: the defaults and the environment.
-func FromEnvironment() (c Config, warnings Problems, err error) {
-	return newLoader().result(os.Environ())
-}
-
-// Setting is the effective value of a key, and where it comes from: FILE:LINE, a variable's name, or default.
-type Setting struct{ Section, Name, Value, From string }
-
-// Settings returns the settings of the file, which may be empty, and the environment. Secrets are left out.
-func Settings(path string) (all []Setting, err error) {
+// If any problem is an error, err has all Problems and the Config is useless; otherwise they are Warnings. An
+// unreadable file is an error that wraps the cause: fs.ErrNotExist, fs.ErrPermission …
+func Load(path string) (c Loaded, err error) {
 	l := newLoader()
 	if path != "" {
 		source, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("configuration: %w", err)
+			return c, fmt.Errorf("configuration: %w", err)
 		}
 		l.file(path, source)
 	}
-	if _, _, err := l.result(os.Environ()); err != nil {
-		return nil, err
-	}
-	for _, k := range l.config.keys() {
-		s := Setting{k.section, k.name, k.standard, "default"}
+	c.Config, c.Warnings, err = l.result(os.Environ())
+	for _, k := range c.keys() {
+		s := Setting{k.String(), k.standard, ByDefault}
 		if at, set := l.set[k.String()]; set {
-			s.Value, s.From = l.values[k.String()], strings.TrimSuffix(cmp.Or(at.file, at.name), ": ")
+			s.Value, s.From = k.shown(l.values[k.String()]), strings.TrimSuffix(cmp.Or(at.file, at.name), ": ")
 		}
-		if k.secret() && s.Value != "" {
-			s.Value = "(secret)"
-		}
-		all = append(all, s)
+		c.Settings = append(c.Settings, s)
 	}
-	return all, nil
+	return c, err
+}
+
+// Override sets keys, by their names in Settings; from says where the values come from.
+func (c *Loaded) Override(from string, values map[string]string) error {
+	for i, k := range c.keys() {
+		value, is := values[k.String()]
+		if !is {
+			continue
+		}
+		if err := k.set(value); err != nil {
+			return fmt.Errorf("%s: %s: %w", from, k, err)
+		}
+		if s := &c.Settings[i]; s.Value != k.shown(value) {
+			s.Value, s.From = k.shown(value), from
+		}
+	}
+	return nil
 }
 
 // Search returns the first delayer.conf that exists in the current directory, the executable's directory, the

@@ -37,7 +37,7 @@ func (s *Schedule) keys() []key {
 		{"cron", "", checked(&s.Cron, checkCron), "minute, hour, day of the month, month, day of the week; or @daily, @every 90s; 5#2 needs quotes"},
 		{"zone", "UTC", checked(&s.Zone, checkZone), "default: UTC"},
 		{"topic", "", checked(&s.Topic, checkTopic), "topic of the jobs"},
-		{"body", "", text(&s.Body, ".*", ""), "default: the section's name"},
+		{"body", "", anyText(&s.Body), "default: the section's name"},
 		{"headers", "", headers(&s.Headers), "headers of the jobs as JSON"},
 		{"missed", "once", text(&s.Missed, "once|skip|all", "once, skip or all"),
 			"missed occurrences get: once (one job), skip (none) or all (the last 100)"},

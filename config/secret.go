@@ -15,54 +15,49 @@ var secrets = []string{"password", "sentinel_password", "token", "users"}
 
 func (k key) secret() bool { return slices.Contains(secrets, k.name) }
 
-// eachSecret calls f with each secret key and its _file key.
-func (l *loader) eachSecret(f func(secret, file key)) {
-	for _, k := range l.config.keys() {
-		if k.secret() {
-			f(k, l.keys[k.String()+"_file"])
-		}
+// shown returns the value, or what stands for a secret.
+func (k key) shown(value string) string {
+	if k.secret() && value != "" {
+		return "(secret)"
 	}
+	return value
 }
 
-// forgetSecrets lets the environment override both forms: a secret set there in one form removes what the
-// file says in the other.
-func (l *loader) forgetSecrets() {
-	byVariable := func(k key) bool { at, is := l.set[k.String()]; return is && at.file == "" }
-	forget := func(set, other key) {
-		if byVariable(set) && !byVariable(other) {
-			delete(l.set, other.String())
-			delete(l.values, other.String())
-			other.set("")
-		}
+// forgetTwin lets the environment override both forms: a secret set there in one form removes what the file says
+// in the other.
+func (l *loader) forgetTwin(k key, value string) {
+	name, isFile := strings.CutSuffix(k.String(), "_file")
+	if !isFile {
+		name += "_file"
 	}
-	l.eachSecret(func(secret, file key) {
-		forget(secret, file)
-		if l.values[file.String()] != "" {
-			forget(file, secret)
-		}
-	})
+	if l.set[name].file != "" && (!isFile || value != "") {
+		l.keys[name].set("")
+		delete(l.set, name)
+		delete(l.values, name)
+	}
 }
 
 // readSecrets reads the secrets' files.
 func (l *loader) readSecrets() {
-	l.eachSecret(func(secret, file key) {
-		path, at := l.values[file.String()], l.set[file.String()]
+	for _, k := range l.config.keys() {
+		name := k.String() + "_file"
+		path, at := l.values[name], l.set[name]
 		switch {
-		case path == "":
-		case l.values[secret.String()] != "":
-			l.fail(at, "can't be combined with %s: keep one of the two", secret.name)
+		case !k.secret() || path == "":
+		case l.values[k.String()] != "":
+			l.fail(at, "can't be combined with %s: keep one of the two", k.name)
 		default:
 			content, err := readSecret(absolute(path))
 			if err != nil {
 				l.fail(at, "%v", err)
-				return
+				continue
 			}
-			if secret.name == "users" { // a file has one user per line
+			if k.name == "users" { // a file has one user per line
 				content = strings.ReplaceAll(strings.ReplaceAll(content, "\r\n", ","), "\n", ",")
 			}
-			l.put(at, secret, content)
+			l.put(at, k, content)
 		}
-	})
+	}
 }
 
 // maxSecret is the maximum size of a secret's file in bytes.

@@ -18,8 +18,8 @@ func shippedFile(t *testing.T) string {
 }
 
 func TestShippedFileIsTheDefault(t *testing.T) {
-	if got, warnings, err := Load("../delayer.conf"); err != nil || len(warnings) > 0 || !equal(got, Default()) {
-		t.Errorf("got %+v, %v, %v\nwant %+v", got, warnings, err, Default())
+	if got, err := Load("../delayer.conf"); err != nil || len(got.Warnings) > 0 || !equal(got.Config, Default()) {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, Default())
 	}
 	uncommented := commentedKey.ReplaceAllString(shippedFile(t), "$1")
 	wantChanged(t, func(c *Config) { c.HTTP.Listen = "127.0.0.1:9277" }, uncommented) // the line enables the HTTP server

@@ -119,12 +119,8 @@ func cause(err error) error {
 }
 
 func absolute(path string) string {
-	abs, err := filepath.Abs(path)
-	switch {
-	case path == "":
-		return ""
-	case err != nil:
-		return filepath.Clean(path)
+	if abs, err := filepath.Abs(path); path != "" && err == nil {
+		return abs
 	}
-	return abs
+	return path
 }

@@ -2,6 +2,7 @@ package logger
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -60,7 +61,7 @@ func (f *format) writeText(now time.Time, e entry) {
 
 // appendAttr formats topics and IDs like the original.
 func appendAttr(b []byte, a slog.Attr) []byte {
-	b = append(append(b, ", "...), title(a.Key)...)
+	b = append(append(b, ", "...), cmp.Or(titles[a.Key], a.Key)...)
 	b = append(b, ": "...)
 	list, ok := listOf(a.Value)
 	if !ok {
@@ -76,18 +77,8 @@ func appendAttr(b []byte, a slog.Attr) []byte {
 	return append(b, ']')
 }
 
-// title formats a key for a text line.
-func title(key string) string {
-	switch key {
-	case "topic":
-		return "Topic"
-	case "ids":
-		return "IDs"
-	case "partition":
-		return "Partition"
-	}
-	return key
-}
+// titles are the keys that a text line writes in another way.
+var titles = map[string]string{"topic": "Topic", "ids": "IDs", "partition": "Partition"}
 
 // listOf reports whether the value is a list of texts, which may be invalid UTF-8.
 func listOf(v slog.Value) (list [][]byte, ok bool) {

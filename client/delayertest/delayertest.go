@@ -45,7 +45,7 @@ type Delayer struct {
 	pool   *redis.Pool
 	client *client.Client
 	server *server.Server
-	keys   store.Keys
+	store  *store.Store
 
 	forwarding sync.Mutex // one Forward at a time
 	clock      *clock
@@ -65,7 +65,7 @@ func New(t testing.TB) *Delayer {
 		pool:   pool,
 		client: client.New(pool),
 		server: server.New(pool, server.Options{Logger: slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}),
-		keys:   store.New(nil, store.DefaultPrefix).Keys(),
+		store:  store.New(pool, store.DefaultPrefix),
 		clock:  newClock(m, time.Now()),
 	}
 	t.Cleanup(func() {

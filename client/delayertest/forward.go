@@ -3,13 +3,14 @@ package delayertest
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/duration"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Forward advances the clock by this duration, rounded up to milliseconds. When it returns, each job that is due by
@@ -50,13 +51,11 @@ func (d *Delayer) Forward(t testing.TB, by time.Duration) {
 
 // wakeThrottled makes throttled consumers poll again, because they wait by the host's clock.
 func (d *Delayer) wakeThrottled() error {
-	conn := d.pool.Get()
-	defer conn.Close()
-	topics, err := redis.Strings(conn.Do("HKEYS", d.keys.Limits()))
-	if err != nil || len(topics) == 0 {
+	limits, err := d.store.Limits(context.Background())
+	if err != nil || len(limits) == 0 {
 		return err
 	}
-	_, err = store.New(d.pool, store.DefaultPrefix).Wake(topics).Do(context.Background())
+	_, err = d.store.Wake(slices.Collect(maps.Keys(limits))).Do(context.Background())
 	return err
 }
 
@@ -65,7 +64,7 @@ func (d *Delayer) nextDue(until time.Time) (time.Time, error) {
 	conn := d.pool.Get()
 	defer conn.Close()
 	now := d.clock.get()
-	first, err := redis.Strings(conn.Do("ZRANGEBYSCORE", d.keys.JobPool(), "("+score(now), score(until), "WITHSCORES", "LIMIT", 0, 1))
+	first, err := redis.Strings(conn.Do("ZRANGEBYSCORE", d.store.Keys().JobPool(), "("+score(now), score(until), "WITHSCORES", "LIMIT", 0, 1))
 	if err != nil || len(first) == 0 {
 		return until, err
 	}

@@ -107,7 +107,7 @@ func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.Job, error) 
 func (d *Delayer) ids(topic string) (ready, pool []string, err error) {
 	conn := d.pool.Get()
 	defer conn.Close()
-	for _, queue := range []string{d.keys.PausedQueue(topic), d.keys.ReadyQueue(topic)} {
+	for _, queue := range []string{d.store.Keys().PausedQueue(topic), d.store.Keys().ReadyQueue(topic)} {
 		ids, err := redis.Strings(conn.Do("LRANGE", queue, 0, -1))
 		if err != nil {
 			return nil, nil, err
@@ -115,7 +115,7 @@ func (d *Delayer) ids(topic string) (ready, pool []string, err error) {
 		slices.Reverse(ids)
 		ready = append(ready, ids...)
 	}
-	pool, err = redis.Strings(conn.Do("ZRANGE", d.keys.JobPool(), 0, -1))
+	pool, err = redis.Strings(conn.Do("ZRANGE", d.store.Keys().JobPool(), 0, -1))
 	return ready, pool, err
 }
 

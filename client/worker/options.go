@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"runtime/debug"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -62,58 +61,6 @@ type Hooks struct {
 	LeaseLost func(job *Job)
 	// Stuck: the handler has not returned although its context has ended, for Options.StuckAfter or because the worker stops.
 	Stuck func(job *Job)
-}
-
-// guarded returns the hooks, but a panic of one is logged instead of ending the process.
-func (h Hooks) guarded(l *slog.Logger) Hooks {
-	return Hooks{
-		Started:   guard(l, "Started", h.Started),
-		Done:      guardWith(l, "Done", h.Done),
-		Snoozed:   guardWith(l, "Snoozed", h.Snoozed),
-		Buried:    guardWith(l, "Buried", h.Buried),
-		Released:  guard(l, "Released", h.Released),
-		LeaseLost: guard(l, "LeaseLost", h.LeaseLost),
-		Stuck:     guard(l, "Stuck", h.Stuck),
-		Failed:    guardWithError(l, "Failed", h.Failed),
-		Retried:   guardWithError(l, "Retried", h.Retried),
-	}
-}
-
-func guard(l *slog.Logger, name string, hook func(*Job)) func(*Job) {
-	if hook == nil {
-		return nil
-	}
-	return func(job *Job) {
-		defer logPanic(l, name, job)
-		hook(job)
-	}
-}
-
-func guardWith[T any](l *slog.Logger, name string, hook func(*Job, T)) func(*Job, T) {
-	if hook == nil {
-		return nil
-	}
-	return func(job *Job, what T) {
-		defer logPanic(l, name, job)
-		hook(job, what)
-	}
-}
-
-func guardWithError(l *slog.Logger, name string, hook func(*Job, time.Duration, error)) func(*Job, time.Duration, error) {
-	if hook == nil {
-		return nil
-	}
-	return func(job *Job, d time.Duration, err error) {
-		defer logPanic(l, name, job)
-		hook(job, d, err)
-	}
-}
-
-// logPanic, deferred, ends a panic of one of the program's functions and logs it.
-func logPanic(l *slog.Logger, name string, job *Job) {
-	if value := recover(); value != nil {
-		l.With(job.LogArgs()...).Error("panic in "+name, "panic", value, "stack", string(debug.Stack()))
-	}
 }
 
 // TopicOptions are options of one topic. Lease, Timeout, MaxAttempts and Backoff override those of Options,
@@ -202,7 +149,6 @@ func (o Options) withDefaults() Options {
 	o.Grace = max(cmp.Or(o.Grace, defaultGrace), 0)
 	o.StuckAfter = cmp.Or(o.StuckAfter, defaultStuckAfter)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	o.Hooks = o.Hooks.guarded(o.Logger)
 	if o.Backoff == nil {
 		o.Backoff = DefaultBackoff
 	}

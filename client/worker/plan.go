@@ -138,12 +138,9 @@ func (r *run) wanted() int {
 
 // buffer keeps a task until a slot is free. The caller holds mu.
 func (r *run) buffer(t *task) {
-	t.since = time.Now()
+	t.bufferedUntil = time.Now().Add(maxBuffered)
 	r.buffered = append(r.buffered, t)
-	if !r.ageing {
-		r.ageing = true
-		time.AfterFunc(maxBuffered, r.releaseOld)
-	}
+	r.attendAt(t.bufferedUntil)
 }
 
 func (r *run) unbuffer() *task {
@@ -151,24 +148,6 @@ func (r *run) unbuffer() *task {
 	r.buffered[0] = nil
 	r.buffered = r.buffered[1:]
 	return t
-}
-
-// releaseOld releases jobs that have been buffered for too long.
-func (r *run) releaseOld() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for len(r.buffered) > 0 {
-		if left := maxBuffered - time.Since(r.buffered[0].since); left > 0 {
-			time.AfterFunc(left, r.releaseOld)
-			return
-		}
-		r.releaseFirst()
-	}
-	r.ageing = false
-}
-
-func (r *run) releaseFirst() {
-	r.unbuffer().drop()
 }
 
 // drop releases a job that is not started. The caller holds run.mu.

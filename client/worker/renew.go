@@ -28,68 +28,70 @@ const (
 // renew extends the leases of the tasks until ctx is done. When a lease reaches its end it is lost and its
 // handler's context ends, whether or not Redis replies. Handlers that do not return then are given up.
 func (r *run) renew(ctx context.Context) {
-	timer := time.NewTimer(idleRenewer)
-	defer timer.Stop()
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	for {
-		timer.Reset(r.nextRenewal())
+		tasks, next := r.attend()
+		if len(tasks) > 0 {
+			calls.Go(func() { r.extend(ctx, tasks) })
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.renewed:
-			continue
-		case <-timer.C:
-		}
-		for _, t := range r.overdue() {
-			go t.giveUp()
-		}
-		if tasks := r.oldLeases(); len(tasks) > 0 {
-			calls.Go(func() { r.extend(ctx, tasks) })
+		case <-r.sooner:
+		case <-time.After(next):
 		}
 	}
 }
 
-// nextRenewal returns when the next lease has to be extended, or ends, or a handler is to be given up.
-func (r *run) nextRenewal() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next := idleRenewer
-	for t := range r.tasks {
-		if !t.giveUpAt.IsZero() && !t.settling {
-			next = min(next, time.Until(t.giveUpAt))
-		}
-		switch {
-		case t.lost:
-		case t.extending || r.extending == maxExtending:
-			next = min(next, time.Until(t.delivery.Deadline()))
-		default:
-			next = min(next, time.Until(t.renewAt))
-		}
+// attendAt makes sure that attend is called at that time. The caller holds mu.
+func (r *run) attendAt(at time.Time) {
+	if at.Before(r.attendsAt) {
+		signal(r.sooner)
 	}
-	next = max(next, time.Millisecond)
-	r.renewAt = time.Now().Add(next)
-	return next
 }
 
-// oldLeases returns the tasks to extend in one call now. It gives up leases that have ended.
-func (r *run) oldLeases() (tasks []*task) {
+// attend gives up leases that have ended and handlers that do not return, releases jobs that have been buffered for too long, and
+// returns the tasks to extend in one call now. next is when something is due again.
+func (r *run) attend() (old []*task, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
+	r.attendsAt = now.Add(idleRenewer)
+	isDue := func(at time.Time) bool {
+		if at.After(now) && at.Before(r.attendsAt) {
+			r.attendsAt = at
+		}
+		return !at.After(now)
+	}
+	for len(r.buffered) > 0 && isDue(r.buffered[0].bufferedUntil) {
+		r.unbuffer().drop()
+	}
+	someDue := false
 	for t := range r.tasks {
+		if !t.settling && !t.giveUpAt.IsZero() && isDue(t.giveUpAt) {
+			t.settling = true // its result does not count any more
+			go t.giveUp()
+		}
 		switch {
 		case t.lost:
-		case !t.delivery.Deadline().After(now):
+		case isDue(t.delivery.Deadline()):
 			t.lose()
-		case !t.extending && r.extending < maxExtending && t.renewAt.Sub(now) <= t.delivery.Lease()/together:
-			tasks, t.extending = append(tasks, t), true
+		case !t.extending && r.extending < maxExtending:
+			someDue = isDue(t.renewAt) || someDue
+			if t.renewAt.Sub(now) <= t.delivery.Lease()/together {
+				old = append(old, t)
+			}
 		}
 	}
-	if len(tasks) > 0 {
-		r.extending++
+	if !someDue {
+		return nil, r.attendsAt.Sub(now)
 	}
-	return tasks
+	r.extending++
+	for _, t := range old {
+		t.extending = true
+	}
+	return old, r.attendsAt.Sub(now)
 }
 
 // extend extends the leases in one call, which may take until the last of them ends. Leases that end earlier
@@ -116,7 +118,7 @@ func (r *run) extend(ctx context.Context, tasks []*task) {
 		t.extending = false
 		t.extended(err)
 	}
-	signal(r.renewed)
+	signal(r.sooner)
 }
 
 // extended records the result of extending the lease. The caller holds run.mu.

@@ -53,7 +53,7 @@ func TestShortLeaseHarmsNoOther(t *testing.T) {
 	r.mu.Lock()
 	lost, held := begin(short), begin(long)
 	r.mu.Unlock()
-	signal(r.renewed)
+	signal(r.sooner)
 	redistest.Until(t, "the long lease is extended", func() bool { return long.Deadline().After(ends) })
 	redistest.Until(t, "the short one is lost", func() bool { return context.Cause(lost.ctx) == client.ErrLeaseLost })
 	if held.ctx.Err() != nil {

@@ -40,24 +40,8 @@ func (t *task) endsIn(d time.Duration) {
 	after := t.options.StuckAfter
 	if at := time.Now().Add(d + after); after >= 0 && (t.giveUpAt.IsZero() || at.Before(t.giveUpAt)) {
 		t.giveUpAt = at
-		if at.Before(t.run.renewAt) {
-			signal(t.renewed)
-		}
+		t.attendAt(at)
 	}
-}
-
-// overdue returns the tasks whose handlers are to be given up, and claims them: their results don't count any more.
-func (r *run) overdue() (list []*task) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	for t := range r.tasks {
-		if !t.settling && !t.giveUpAt.IsZero() && !now.Before(t.giveUpAt) {
-			t.settling = true
-			list = append(list, t)
-		}
-	}
-	return list
 }
 
 // giveUp settles the job although its handler still runs, as one that has failed, and frees the handler's slot. No more handlers are
@@ -70,7 +54,7 @@ func (t *task) giveUp() {
 	if !t.freeSlot() {
 		t.log().Error("as many handlers have been given up as run at a time; the topic takes no more jobs until one of its handlers returns")
 	}
-	t.tell(t.options.Hooks.Stuck)
+	t.tell("Stuck", t.options.Hooks.Stuck)
 	why := context.Cause(t.ctx)
 	if why == client.ErrLeaseLost {
 		t.settled(false)
@@ -88,22 +72,11 @@ func (t *task) freeSlot() bool {
 	t.givenUp = true
 	t.counters.running.Add(1)
 	if t.stuck == t.options.Concurrency {
-		t.heldSlot, t.served.stuck = true, true
+		t.served.stuck = true
 		return false
 	}
 	t.stuck++
+	t.slotFreed = true
 	t.free(t)
 	return true
-}
-
-// returned records that a handler that was given up has returned after all. The caller holds mu.
-func (r *run) returned(t *task) {
-	r.counters.running.Add(-1)
-	t.served.stuck = false
-	if t.heldSlot {
-		r.free(t)
-	} else {
-		r.stuck--
-		r.mayWant()
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -21,18 +22,18 @@ type task struct {
 	job      *Job
 	ctx      context.Context
 	cancel   context.CancelCauseFunc // ends the handler's context
-	since    time.Time               // when it was buffered
 	untold   bool                    // the result was not stored
 
 	// Guarded by run.mu:
-	renewAt   time.Time
-	runs      bool      // its handler has been started
-	giveUpAt  time.Time // when to give the handler up, if its context has ended by then; zero if it has no timeout
-	givenUp   bool
-	heldSlot  bool // it was given up, but keeps its slot
-	extending bool // a call extends the lease
-	lost      bool // the lease is lost
-	settling  bool // the job is being settled
+	renewAt       time.Time
+	bufferedUntil time.Time // when it is released, unless it has a slot by then
+	runs          bool      // its handler has been started
+	giveUpAt      time.Time // when to give the handler up, if its context has ended by then; zero if it has no timeout
+	givenUp       bool
+	slotFreed     bool // when it was given up
+	extending     bool // a call extends the lease
+	lost          bool // the lease is lost
+	settling      bool // the job is being settled
 }
 
 type timeoutError time.Duration
@@ -68,7 +69,7 @@ func (t *task) do() (err error) {
 			t.settle(settleContext{t.reporting, ctx}, err, why, time.Since(began))
 		}
 	}()
-	t.tell(t.options.Hooks.Started)
+	t.tell("Started", t.options.Hooks.Started)
 	if timeout := t.served.options.Timeout; timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, timeoutError(timeout))
@@ -78,10 +79,21 @@ func (t *task) do() (err error) {
 	return err
 }
 
-// tell calls a hook that needs only the job, if it is set.
-func (t *task) tell(hook func(*Job)) {
-	if hook != nil {
-		hook(t.job)
+// tell calls a hook that needs only the job.
+func (t *task) tell(name string, hook func(*Job)) { t.hook(name, hook != nil, func() { hook(t.job) }) }
+
+// hook calls a hook, if it is set. A panic of it is logged instead of ending the process.
+func (t *task) hook(name string, isSet bool, call func()) {
+	if isSet {
+		defer t.logPanic(name)
+		call()
+	}
+}
+
+// logPanic, deferred, ends a panic of one of the program's functions and logs it.
+func (t *task) logPanic(name string) {
+	if value := recover(); value != nil {
+		t.log().Error("panic in "+name, "panic", value, "stack", string(debug.Stack()))
 	}
 }
 
@@ -110,7 +122,7 @@ func (t *task) leave() {
 	defer t.finish(t)
 	t.counters.stuck.Add(1)
 	t.log().Error("handler does not return, though its context has ended")
-	t.tell(t.options.Hooks.Stuck)
+	t.tell("Stuck", t.options.Hooks.Stuck)
 	t.release(t.reporting)
 }
 
@@ -129,10 +141,11 @@ const leaseLost = "lease lost: it ended, or the job was pushed anew or removed"
 // settle settles the job. why is the reason for which the handler's context ended before it returned, if it
 // did.
 func (t *task) settle(ctx context.Context, err, why error, took time.Duration) {
+	hooks := &t.options.Hooks
 	switch {
 	case err == nil:
-		if t.settled(t.report(ctx, "acknowledge", t.delivery.Ack)) && t.options.Hooks.Done != nil {
-			t.options.Hooks.Done(t.job, took)
+		if t.settled(t.report(ctx, "acknowledge", t.delivery.Ack)) {
+			t.hook("Done", hooks.Done != nil, func() { hooks.Done(t.job, took) })
 		}
 	case why == errStopping:
 		t.release(ctx)
@@ -155,14 +168,12 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 	if v.kind == snooze {
 		t.backOff(v)
 		ok := t.report(ctx, snooze, func(ctx context.Context) error { return t.delivery.Snooze(ctx, delay) })
-		if t.settled(ok) && hooks.Snoozed != nil {
-			hooks.Snoozed(t.job, delay)
+		if t.settled(ok) {
+			t.hook("Snoozed", hooks.Snoozed != nil, func() { hooks.Snoozed(t.job, delay) })
 		}
 		return
 	}
-	if hooks.Failed != nil {
-		hooks.Failed(t.job, took, err)
-	}
+	t.hook("Failed", hooks.Failed != nil, func() { hooks.Failed(t.job, took, err) })
 	dead := v.kind == bury
 	ok := t.report(ctx, v.kind, func(ctx context.Context) error {
 		if v.kind == bury {
@@ -178,21 +189,17 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 	case !t.settled(ok):
 	case dead:
 		t.log().Error("job failed, it is a dead letter now", "error", err)
-		if hooks.Buried != nil {
-			hooks.Buried(t.job, err)
-		}
+		t.hook("Buried", hooks.Buried != nil, func() { hooks.Buried(t.job, err) })
 	default:
 		t.log().Warn("job failed, it will be tried again", "error", err, "in", duration.Format(delay))
-		if hooks.Retried != nil {
-			hooks.Retried(t.job, delay, err)
-		}
+		t.hook("Retried", hooks.Retried != nil, func() { hooks.Retried(t.job, delay, err) })
 	}
 }
 
 // backoff returns the delay before the next attempt. If the program's function panics, it is DefaultBackoff's.
 func (t *task) backoff(err error) (delay time.Duration) {
 	delay = DefaultBackoff(t.job.Attempt, err)
-	defer logPanic(t.options.Logger, "Backoff", t.job)
+	defer t.logPanic("Backoff")
 	return t.served.options.Backoff(t.job.Attempt, err)
 }
 
@@ -209,14 +216,14 @@ func (t *task) backOff(v *verdict) {
 
 func (t *task) release(ctx context.Context) {
 	if t.settled(t.report(ctx, "release", t.delivery.Release)) {
-		t.tell(t.options.Hooks.Released)
+		t.tell("Released", t.options.Hooks.Released)
 	}
 }
 
 // settled returns ok. If it is false it calls LeaseLost, because the job may be delivered again.
 func (t *task) settled(ok bool) bool {
 	if t.untold = !ok; !ok {
-		t.tell(t.options.Hooks.LeaseLost)
+		t.tell("LeaseLost", t.options.Hooks.LeaseLost)
 	}
 	return ok
 }

@@ -103,12 +103,11 @@ type run struct {
 	running   int            // handlers that occupy a slot
 	stuck     int            // handlers that were given up, have freed their slots, and have not returned
 	buffered  []*task        // reserved and waiting for a slot
-	ageing    bool           // a timer checks the buffer
 	pace      pace
-	renewAt   time.Time     // next time to extend leases
+	attendsAt time.Time     // when attend is called again
 	extending int           // calls in flight that extend leases
 	changed   chan struct{} // capacity 1: what can be fetched has changed
-	renewed   chan struct{} // capacity 1: a task's lease has to be extended
+	sooner    chan struct{} // capacity 1: attend has to be called before
 }
 
 type served struct {
@@ -129,7 +128,7 @@ func newRun(c *client.Client, topics []topic, o Options, n *counters) *run {
 	r := &run{
 		client: c, options: o, counters: n, maxActive: 2*o.Concurrency + 4*maxAhead,
 		byName: map[string]*served{}, tasks: map[*task]bool{}, pace: pace{since: time.Now()},
-		changed: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), sooner: make(chan struct{}, 1),
 	}
 	for _, t := range topics {
 		t.options = t.options.within(o, r.maxActive)
@@ -233,7 +232,7 @@ func (r *run) releaseAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.buffered) > 0 {
-		r.releaseFirst()
+		r.unbuffer().drop()
 	}
 }
 
@@ -313,9 +312,7 @@ func (r *run) add(d *client.Delivery) *task {
 	r.underWay.Add(1)
 	t.served.active++
 	t.served.bucket.take()
-	if t.renewAt.Before(r.renewAt) {
-		signal(r.renewed)
-	}
+	r.attendAt(t.renewAt)
 	return t
 }
 
@@ -325,7 +322,12 @@ func (r *run) handled(t *task) {
 	defer r.mu.Unlock()
 	r.pace.handled++
 	if t.givenUp {
-		r.returned(t)
+		r.counters.running.Add(-1)
+		t.served.stuck = false
+	}
+	if t.slotFreed {
+		r.stuck--
+		r.mayWant()
 	} else {
 		r.free(t)
 	}

@@ -27,7 +27,7 @@ func TestDev(t *testing.T) {
 	addr := "127.0.0.1:" + port
 	matches(t, "stdout", p.stdout.String(), regexp.QuoteMeta(bannerStart+
 		"In-memory Redis on "+addr+": nothing is kept.\n"+
-		"Try: DELAYER_REDIS_PORT="+port+" delayer -c '"+s.conf+"' push greetings 5 hello\n")+
+		"Try: delayer -c '"+s.conf+"' --redis redis://"+addr+" push greetings 5 hello\n")+
 		`HTTP server:\t(http://127\.0\.0\.1:\d+)/\n\[info\] [^\n]*\n`)
 	if status, body := get(t, http.DefaultClient, urlOf(p)+"/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz: %d %s", status, body)
@@ -58,7 +58,7 @@ func TestDevOnTakenAddress(t *testing.T) {
 	dir := t.TempDir()
 	p := startBinary(t, dir, environment(t, "DELAYER_REDIS_PORT="+port), "--dev")
 	p.expect(p.stdout, started)
-	found := regexp.MustCompile(`(?m)^In-memory Redis on 127\.0\.0\.1:(\d+): nothing is kept\.\nTry: DELAYER_REDIS_PORT=(\d+) delayer push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
+	found := regexp.MustCompile(`(?m)^In-memory Redis on 127\.0\.0\.1:(\d+): nothing is kept\.\nTry: delayer --redis redis://127\.0\.0\.1:(\d+) push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
 	if found == nil || found[1] != found[2] || found[1] == port {
 		t.Fatalf("%v", p.stdout)
 	}
@@ -108,14 +108,13 @@ func TestDevLeavesOthersAlone(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, redistest.Nobody(t), c.lines...)
 			p := s.started(t, "--dev")
-			found := regexp.MustCompile(`(?m)^` + c.note + `In-memory Redis on (.*): nothing is kept\.\nTry: (.*) ?delayer -c '.*' push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
+			found := regexp.MustCompile(`(?m)^` + c.note + `In-memory Redis on (.*): nothing is kept\.\nTry: delayer -c '.*' --redis (.*) push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
 			if found == nil {
 				t.Fatalf("%v", p.stdout)
 			}
-			env := append(environment(t), strings.Fields(found[2])...)
 			push := func(id, delay string) {
 				t.Helper()
-				if r := runBinary(t, s.dir, env, "-c", s.conf, "push", "greetings", delay, "hello", "--id", id); r != (result{stdout: id + "\n"}) {
+				if r := runBinary(t, s.dir, environment(t), "-c", s.conf, "--redis", found[2], "push", "greetings", delay, "hello", "--id", id); r != (result{stdout: id + "\n"}) {
 					t.Errorf("push of %s: %+v", id, r)
 				}
 			}
@@ -124,7 +123,7 @@ func TestDevLeavesOthersAlone(t *testing.T) {
 				t.Errorf("the in-memory Redis has it: %v", n)
 			}
 			push("b", "50ms")
-			if r := runBinary(t, s.dir, env, "-c", s.conf, "bpop", "greetings", "2m"); r != (result{stdout: "hello\n"}) {
+			if r := runBinary(t, s.dir, environment(t), "-c", s.conf, "--redis", found[2], "bpop", "greetings", "2m"); r != (result{stdout: "hello\n"}) {
 				t.Errorf("%+v", r)
 			}
 			if keys := elsewhere.Strings("KEYS", "*"); len(keys) > 0 {

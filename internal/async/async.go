@@ -32,11 +32,12 @@ type Writer struct {
 
 	mu        sync.Mutex // guards the fields below; never held during write
 	changed   *sync.Cond // text was added or taken, or the Writer is full or closed
-	pending   pieces
-	unwritten int  // lines accepted but not written
-	written   int  // pieces written
-	full      bool // text is refused
-	refused   int  // lines refused since the last accepted one
+	pending   [][]byte   // pieces
+	size      int        // of pending, in bytes
+	unwritten int        // lines accepted but not written
+	written   int        // pieces written
+	full      bool       // text is refused
+	refused   int        // lines refused since the last accepted one
 	closed    bool
 }
 
@@ -63,14 +64,15 @@ func (w *Writer) Write(text []byte) (int, error) {
 	}
 	w.refused = 0
 	w.unwritten += countLines(text)
-	w.pending.add(text)
+	w.pending = append(w.pending, bytes.Clone(text)) // the caller may reuse it
+	w.size += len(text)
 	w.changed.Broadcast()
 	return len(text), nil
 }
 
 // awaitRoom returns when the text fits, or the Writer is full or closed.
 func (w *Writer) awaitRoom(size int) {
-	for !w.closed && !w.full && len(w.pending.text) > 0 && len(w.pending.text)+size > MaxPending {
+	for !w.closed && !w.full && w.size > 0 && w.size+size > MaxPending {
 		if w.patience == 0 {
 			w.full = true
 			return
@@ -89,13 +91,10 @@ func (w *Writer) awaitRoom(size int) {
 
 func (w *Writer) run() {
 	defer close(w.ended)
-	for batch := w.next(pieces{}); len(batch.ends) > 0; batch = w.next(batch) {
-		start := 0
-		for _, end := range batch.ends {
-			piece := batch.text[start:end]
+	for batch := w.next(); len(batch) > 0; batch = w.next() {
+		for _, piece := range batch {
 			w.write(piece)
 			w.wrote(piece)
-			start = end
 		}
 	}
 }
@@ -110,19 +109,16 @@ func (w *Writer) wrote(piece []byte) {
 	}
 }
 
-// next waits for text and returns none at the end. It reuses the buffer of written.
-func (w *Writer) next(written pieces) pieces {
+// next waits for pieces and returns none at the end.
+func (w *Writer) next() [][]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.full = false
-	for len(w.pending.ends) == 0 && !w.closed {
+	for len(w.pending) == 0 && !w.closed {
 		w.changed.Wait()
 	}
 	batch := w.pending
-	w.pending = pieces{}
-	if cap(written.text) <= 2*MaxPending {
-		w.pending = pieces{written.text[:0], written.ends[:0]}
-	}
+	w.pending, w.size = nil, 0
 	w.changed.Broadcast()
 	return batch
 }
@@ -158,17 +154,6 @@ func (w *Writer) end() (refused int) {
 	w.closed = true
 	w.changed.Broadcast()
 	return w.refused
-}
-
-// pieces are texts, concatenated.
-type pieces struct {
-	text []byte
-	ends []int
-}
-
-func (p *pieces) add(text []byte) {
-	p.text = append(p.text, text...)
-	p.ends = append(p.ends, len(p.text))
 }
 
 func countLines(text []byte) int { return bytes.Count(text, []byte{'\n'}) }

@@ -250,6 +250,9 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 
 // runConfig lists the settings and their sources.
 func runConfig(_ context.Context, c *call) (reply, error) {
-	list, err := c.found.Settings()
-	return rowsOf("settings", list, "setting", "value", "from"), err
+	list := make([]view.Object, len(c.found.Settings))
+	for i, s := range c.found.Settings {
+		list[i] = view.Of("setting", s.Name, "value", s.Value, "from", s.From)
+	}
+	return rowsOf("settings", list, "setting", "value", "from"), nil
 }

@@ -54,7 +54,10 @@ func (s *Spec) Next(after time.Time) time.Time {
 		at := t.Add(wanted.Sub(clock(t)))
 		_, end := t.ZoneBounds()
 		if end.IsZero() || at.Before(end) {
-			return later(at, t) // at is before the gap that ends at t
+			if at.Before(t) { // within the gap that ends at t
+				at = t
+			}
+			return at
 		}
 		t = end
 		if _, before := change(t); unseen.Before(before) {
@@ -98,11 +101,4 @@ func (s *Spec) match(t time.Time) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }

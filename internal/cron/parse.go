@@ -2,6 +2,7 @@ package cron
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,23 +16,6 @@ const (
 	MaxEvery = 10 * 365 * 24 * time.Hour
 )
 
-// Error is a syntax error with its position.
-type Error struct {
-	Text  string // whole spec
-	At    int    // byte offset of the wrong part
-	Field string // its field; may be empty
-	Wrong string // wrong part
-	Want  string
-}
-
-// Error names the field, the part and its position.
-func (e *Error) Error() string {
-	if e.Field == "" {
-		return fmt.Sprintf("%q: %s", e.Text, e.Want)
-	}
-	return fmt.Sprintf("%q, %s, %q at character %d: %s", e.Text, e.Field, e.Wrong, e.At+1, e.Want)
-}
-
 var short = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
@@ -42,14 +26,15 @@ type field struct {
 	name     string
 	from, to int
 	names    []string // names of from and the following numbers
+	also     string   // what else it may contain
 }
 
 var fields = [5]field{
-	{"minute", 0, 59, nil},
-	{"hour", 0, 23, nil},
-	{"day of the month", 1, 31, nil},
-	{"month", 1, 12, strings.Fields("jan feb mar apr may jun jul aug sep oct nov dec")},
-	{"day of the week", 0, 7, strings.Fields("sun mon tue wed thu fri sat")},
+	{"minute", 0, 59, nil, ""},
+	{"hour", 0, 23, nil, ""},
+	{"day of the month", 1, 31, nil, ", L, LW or a working day such as 15W"},
+	{"month", 1, 12, strings.Fields("jan feb mar apr may jun jul aug sep oct nov dec"), ""},
+	{"day of the week", 0, 7, strings.Fields("sun mon tue wed thu fri sat"), ", the last such as 5L, or the second such as 5#2"},
 }
 
 // Parse reads a spec:
@@ -60,7 +45,7 @@ var fields = [5]field{
 //
 // A field is a list of numbers, ranges (1-5), and steps (*/10, 8-18/2, 5/15), or * (for days ? as well); months and weekdays have names
 // (jan, mon), and 0 and 7 are both Sunday. A day of the month may be L, the last, 15W, the working day next to the 15th, or LW; a day of
-// the week 5#2, the second Friday, or 5L, the last. An error is an [*Error].
+// the week 5#2, the second Friday, or 5L, the last. An error names the field, the wrong part and its position.
 func Parse(text string) (*Spec, error) {
 	if rest, ok := strings.CutPrefix(text, "@every "); ok {
 		return parseEvery(text, strings.TrimSpace(rest))
@@ -68,35 +53,35 @@ func Parse(text string) (*Spec, error) {
 	if strings.HasPrefix(text, "@") {
 		long, ok := short[text]
 		if !ok {
-			return nil, &Error{Text: text, Want: "want @every and a duration, @hourly, @daily, @weekly, @monthly or @yearly"}
+			return nil, fmt.Errorf("%q: want @every and a duration, @hourly, @daily, @weekly, @monthly or @yearly", text)
 		}
 		return Parse(long)
 	}
 	s := &Spec{fixed: true}
-	parts := divide(text)
-	if len(parts) != len(fields) {
-		return nil, &Error{Text: text, Want: fmt.Sprintf("it has %d fields, want 5: minute, hour, day of the month, month, day of the week", len(parts))}
+	places := word.FindAllStringIndex(text, -1)
+	if len(places) != len(fields) {
+		return nil, fmt.Errorf("%q: it has %d fields, want 5: minute, hour, day of the month, month, day of the week", text, len(places))
 	}
-	for i, p := range parts {
-		p := parser{&fields[i], text, p}
+	for i, at := range places {
+		p := parser{fields[i], text, part{text[at[0]:at[1]], at[0]}}
 		if err := p.parse(s, i); err != nil {
 			return nil, err
 		}
 	}
 	if s.match(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return nil, &Error{Text: text, Want: "there is no such day"}
+		return nil, fmt.Errorf("%q: there is no such day", text)
 	}
 	return s, nil
 }
 
 func parseEvery(text, every string) (*Spec, error) {
 	d, err := duration.Parse(every)
-	at := strings.LastIndex(text, every)
+	p := parser{field{name: "the duration"}, text, part{every, strings.LastIndex(text, every)}}
 	switch {
 	case err != nil:
-		return nil, &Error{text, at, "the duration", every, "want one such as 90s or 1h30m"}
+		return nil, p.wrong(p.part, "want one such as 90s or 1h30m")
 	case d < MinEvery || d > MaxEvery:
-		return nil, &Error{text, at, "the duration", every, fmt.Sprintf("want %s at least, and %s at most", duration.Format(MinEvery), duration.Format(MaxEvery))}
+		return nil, p.wrong(p.part, fmt.Sprintf("want %s at least, and %s at most", duration.Format(MinEvery), duration.Format(MaxEvery)))
 	}
 	return &Spec{every: d}, nil
 }
@@ -107,60 +92,33 @@ type part struct {
 	at   int
 }
 
-// divide is strings.Fields with positions.
-func divide(text string) (parts []part) {
-	for at := 0; at < len(text); {
-		rest := strings.TrimLeft(text[at:], " \t")
-		at = len(text) - len(rest)
-		end := strings.IndexAny(rest, " \t")
-		if end < 0 {
-			end = len(rest)
-		}
-		if end > 0 {
-			parts = append(parts, part{rest[:end], at})
-		}
-		at += end
-	}
-	return parts
-}
+var word = regexp.MustCompile(`[^ \t]+`)
 
 // parser reads one field.
 type parser struct {
-	*field
+	field
 	spec string
 	part
 }
 
 func (p parser) parse(s *Spec, place int) error {
 	star := strings.ContainsAny(p.text, "*?") // anywhere, so the order of a list does not matter
+	numbers := [...]*bits{&s.minutes, &s.hours, &s.days.inMonth, &s.months, &s.days.inWeek}[place]
 	at := p.at
 	for item := range strings.SplitSeq(p.text, ",") {
 		item := part{item, at}
 		at += len(item.text) + 1
-		special, err := false, error(nil)
-		if place == 2 || place == 4 {
-			special, err = p.parseSpecial(&s.days, place, item)
-		}
 		var some bits
-		if !special && err == nil {
+		special, err := p.parseSpecial(&s.days, place, item)
+		if !special {
 			some, err = p.parseItem(item, place == 2 || place == 4)
 		}
 		if err != nil {
 			return err
 		}
-		switch place {
-		case 0:
-			s.minutes |= some
-		case 1:
-			s.hours |= some
-		case 2:
-			s.days.inMonth |= some
-		case 3:
-			s.months |= some
-		case 4:
-			s.days.inWeek |= some | some>>7 // 7 is Sunday too
-		}
+		*numbers |= some
 	}
+	s.days.inWeek |= s.days.inWeek >> 7 // 7 is Sunday too
 	switch place {
 	case 0, 1:
 		s.fixed = s.fixed && !star
@@ -174,7 +132,7 @@ func (p parser) parse(s *Spec, place int) error {
 
 // parseSpecial reads items that only days can have: L, LW, 15W, 5L, 5#2.
 func (p parser) parseSpecial(d *days, place int, item part) (special bool, err error) {
-	ofMonth, upper := place == 2, strings.ToUpper(item.text)
+	ofMonth, ofWeek, upper := place == 2, place == 4, strings.ToUpper(item.text)
 	number, nth, hasNth := strings.Cut(item.text, "#")
 	switch {
 	case ofMonth && upper == "L":
@@ -185,7 +143,7 @@ func (p parser) parseSpecial(d *days, place int, item part) (special bool, err e
 		n, err := p.numberBefore(item)
 		d.nearest |= 1 << n
 		return true, err
-	case !ofMonth && hasNth:
+	case ofWeek && hasNth:
 		n, err := p.number(part{number, item.at})
 		if err == nil && (len(nth) != 1 || nth < "1" || nth > "5") {
 			err = p.wrong(part{nth, item.at + len(number) + 1}, "want 1 to 5 after #")
@@ -194,7 +152,7 @@ func (p parser) parseSpecial(d *days, place int, item part) (special bool, err e
 			return true, err
 		}
 		d.nth[nth[0]-'0'] |= 1 << (n % 7)
-	case !ofMonth && strings.HasSuffix(upper, "L"):
+	case ofWeek && strings.HasSuffix(upper, "L"):
 		n, err := p.numberBefore(item)
 		d.lasts |= 1 << (n % 7)
 		return true, err
@@ -225,14 +183,15 @@ func (p parser) parseItem(item part, isDay bool) (some bits, err error) {
 			last, err = p.number(part{to, item.at + len(from) + 1})
 		}
 		if err == nil && first > last {
-			err = p.wrong(part{text, item.at}, "the range ends before it begins: want "+p.unwrapped(from, to, first, last))
+			err = p.wrong(part{text, item.at}, fmt.Sprintf("the range ends before it begins: want two, such as %s-%d,%d-%s", from, p.to, p.from, to))
 		}
-	default:
+	case hasStep:
 		first, err = p.number(part{text, item.at})
-		if !hasStep {
-			last = first
-			err = p.hint(err)
+	default:
+		if first, err = p.number(item); err != nil {
+			err = fmt.Errorf("%w%s", err, p.also)
 		}
+		last = first
 	}
 	if err == nil && hasStep {
 		step, err = strconv.Atoi(stepText)
@@ -247,38 +206,6 @@ func (p parser) parseItem(item part, isDay bool) (some bits, err error) {
 		some |= 1 << n
 	}
 	return some, nil
-}
-
-// unwrapped suggests how to write a range that was meant to wrap around.
-func (p parser) unwrapped(from, to string, first, last int) string {
-	lowest, highest := strconv.Itoa(p.from), strconv.Itoa(p.to)
-	if _, err := strconv.Atoi(to); p.names != nil && err != nil {
-		lowest, highest = p.names[0], p.names[len(p.names)-1]
-	} else if p.names != nil {
-		highest = strconv.Itoa(p.from + len(p.names) - 1)
-	}
-	if p.field == &fields[4] && first == 7 { // also Sunday
-		return lowest + "-" + to
-	}
-	if !strings.EqualFold(from, highest) {
-		highest = from + "-" + highest
-	}
-	if last != p.from {
-		to = lowest + "-" + to
-	}
-	return "two, such as " + highest + "," + to
-}
-
-// hint adds what else the field may contain to an error about a number.
-func (p parser) hint(err error) error {
-	e, ok := err.(*Error)
-	switch {
-	case ok && p.field == &fields[2]:
-		e.Want += ", L, LW or a working day such as 15W"
-	case ok && p.field == &fields[4]:
-		e.Want += ", the last such as 5L, or the second such as 5#2"
-	}
-	return err
 }
 
 func (p parser) number(item part) (int, error) {
@@ -299,5 +226,5 @@ func (p parser) number(item part) (int, error) {
 }
 
 func (p parser) wrong(item part, want string) error {
-	return &Error{p.spec, item.at, p.name, item.text, want}
+	return fmt.Errorf("%q, %s, %q at character %d: %s", p.spec, p.name, item.text, item.at+1, want)
 }

@@ -8,13 +8,11 @@ import (
 	"github.com/mix-basic/delayer/internal/duration"
 )
 
-var errZone = errors.New("want the name of a time zone, such as Europe/Berlin, or UTC")
-
 // Zone returns the named time zone; "" is UTC. The host's zone is refused because hosts differ.
 func Zone(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		return nil, errZone
+		return nil, errors.New("want the name of a time zone, such as Europe/Berlin, or UTC")
 	}
 	return zone, nil
 }

@@ -33,9 +33,8 @@ type Options struct {
 
 // Configuration is the loaded configuration and its source.
 type Configuration struct {
-	config.Config
-	File     string          // that it was loaded from; empty: none
-	Warnings config.Problems // ignored or replaced settings; and the Redis that a command uses by default
+	config.Loaded        // its Warnings also name the Redis that a command uses by default
+	File          string // that it was loaded from; empty: none
 
 	from    string // the file found without -c, or what stands for one; empty: neither
 	options Options
@@ -51,31 +50,28 @@ func FindConfiguration(o Options) (found Configuration, err error) {
 		found.from = path
 	}
 	found.File, found.options = path, o
-	variables := config.Variables()
 	missing := fmt.Errorf("no configuration file found (looked for %s)", strings.Join(tried, ", "))
+	if found.Loaded, err = config.Load(path); err != nil {
+		return found, exit.With(exit.Usage, err)
+	}
+	hasURL := os.Getenv(config.URLVariable) != ""
+	isSet := func(prefix string) bool {
+		return slices.ContainsFunc(found.Settings, func(s config.Setting) bool { return strings.HasPrefix(s.Name, prefix) && s.From != config.ByDefault })
+	}
+	noRedis := o.Redis == "" && !hasURL && !isSet("redis.")
 	switch {
 	case path != "":
-		found.Config, found.Warnings, err = config.Load(path)
-	case !o.ForCommand && !o.Dev && len(variables) == 0 && o.Redis == "":
-		err = fmt.Errorf("%w: name one with -c FILENAME, say where Redis is with --redis or DELAYER_REDIS_URL, or try Delayer out with --dev", missing)
-	default:
-		found.Config, found.Warnings, err = config.FromEnvironment()
-	}
-	if err != nil {
-		return found, exit.With(exit.Usage, err)
-	}
-	if path == "" && len(variables) > 0 {
+	case hasURL || isSet(""):
 		found.from = "the environment"
-	} else if path == "" && o.Redis != "" {
+	case o.Redis != "":
 		found.from = "--redis"
+	case !o.ForCommand && !o.Dev:
+		return found, exit.With(exit.Usage, fmt.Errorf("%w: name one with -c FILENAME, say where Redis is with --redis or DELAYER_REDIS_URL, or try Delayer out with --dev", missing))
 	}
-	if err := useURL(&found.Redis, o); err != nil {
+	if err := found.useURL(); err != nil {
 		return found, exit.With(exit.Usage, err)
 	}
-	ofRedis := func(variable string) bool {
-		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
-	}
-	if path == "" && o.ForCommand && !o.Quiet && o.Redis == "" && !slices.ContainsFunc(variables, ofRedis) {
+	if path == "" && noRedis && o.ForCommand && !o.Quiet {
 		found.Warnings = append(found.Warnings, fmt.Sprintf("%v: using redis on %s", missing, found.Redis.Place()))
 	}
 	return found, nil
@@ -93,33 +89,28 @@ func (c Configuration) again() Options {
 
 // useURL takes address, user, password and TLS from the URL of --redis or of the environment, and partitions if the URL
 // contains them. The in-memory Redis of --dev has its own address.
-func useURL(r *config.Redis, o Options) error {
-	name, url := "--redis", o.Redis
+func (c *Configuration) useURL() error {
+	name, url := "--redis", c.options.Redis
 	if url == "" {
 		name, url = config.URLVariable, os.Getenv(config.URLVariable)
 	}
-	if url == "" || o.Dev {
+	if url == "" || c.options.Dev {
 		return nil
 	}
 	p, err := client.ParseURL(url)
 	if err != nil {
 		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "delayer: "))
 	}
-	r.Host, r.Sentinels, r.Cluster = p.Addr, nil, nil
-	if host, port, err := net.SplitHostPort(p.Addr); err == nil {
-		r.Host = host
-		r.Port, _ = strconv.Atoi(port)
+	host, port, err := net.SplitHostPort(p.Addr)
+	if err != nil { // a unix socket, or none
+		host, port = cmp.Or(p.Addr, c.Redis.Host), strconv.Itoa(c.Redis.Port)
 	}
-	if p.Sentinels != "" {
-		r.Sentinels = strings.Split(p.Sentinels, ",")
-	}
-	if p.Cluster != "" {
-		r.Cluster = strings.Split(p.Cluster, ",")
-	}
-	r.SentinelMaster, r.SentinelUsername, r.SentinelPassword = p.SentinelMaster, p.SentinelUsername, p.SentinelPassword
-	r.Username, r.Password, r.Database, r.TLS = p.Username, p.Password, p.Database, p.TLS != nil
-	r.Partitions = cmp.Or(p.Partitions, r.Partitions)
-	return nil
+	return c.Override(name, map[string]string{
+		"redis.host": host, "redis.port": port, "redis.sentinels": p.Sentinels, "redis.cluster": p.Cluster,
+		"redis.sentinel_master": p.SentinelMaster, "redis.sentinel_username": p.SentinelUsername, "redis.sentinel_password": p.SentinelPassword,
+		"redis.username": p.Username, "redis.password": p.Password, "redis.database": strconv.Itoa(p.Database), "redis.tls": fmt.Sprint(p.TLS != nil),
+		"redis.partitions": strconv.Itoa(cmp.Or(p.Partitions, c.Redis.Partitions)),
+	})
 }
 
 // PrintWarnings prints one warning per line. Each begins with its position in the file, so that editors can jump

@@ -109,7 +109,7 @@ func TestURLGoesFirst(t *testing.T) {
 		t.Errorf("--dev: %+v", p)
 	}
 	for _, url := range []string{
-		"rediss://a:b@flag:2/5?partitions=8", "unix://:pw@/run/redis.sock?db=2&partitions=4", "redis://[::1]:7?partitions=4",
+		"rediss://a:b@flag:2/5?partitions=8", "redis://:a%0Ab@flag:2?partitions=4", "unix://:pw@/run/redis.sock?db=2&partitions=4", "redis://[::1]:7?partitions=4",
 		"rediss-sentinel://a:b@one,two:7/2?master=n&sentinel_username=x&sentinel_password=y&partitions=4", "redis-cluster://pw@one,two:7?partitions=16",
 	} {
 		want, err := client.ParseURL(url)

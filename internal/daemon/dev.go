@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/devredis"
@@ -20,11 +20,6 @@ func startDev(o Options, c *config.Config) (redis *devredis.Server, notes []stri
 		return nil, nil, exit.With(exit.Usage, errors.New("--dev: the in-memory Redis has no TLS: set redis.tls = false"))
 	}
 	c.Delayer.PID, c.Delayer.AccessLog, c.Delayer.ErrorLog = "", "", ""
-
-	var users []devredis.User
-	if c.Redis.Password != "" {
-		users = append(users, devredis.User{Name: c.Redis.Username, Password: c.Redis.Password})
-	}
 	configured := c.Redis
 	if len(c.Redis.Sentinels) > 0 {
 		notes = append(notes, "Note: --dev asks no sentinels.")
@@ -34,7 +29,7 @@ func startDev(o Options, c *config.Config) (redis *devredis.Server, notes []stri
 		notes = append(notes, "Note: --dev asks no cluster.")
 		c.Redis.Cluster = nil
 	}
-	redis, err = listenDev(c.Redis, users)
+	redis, err = listenDev(c.Redis)
 	if err != nil {
 		return nil, nil, exit.With(exit.Failed, fmt.Errorf("--dev: %w", err))
 	}
@@ -62,33 +57,28 @@ var devHTTP = []string{"127.0.0.1:9277", "127.0.0.1:0"}
 // tryLine returns a shell command that pushes a job into the Redis at actual, with the same
 // configuration file, if any.
 func tryLine(o Options, configured, actual config.Redis) string {
-	line := "delayer push greetings 5 hello"
+	line := "delayer"
 	if o.Configuration != "" {
-		line = fmt.Sprintf("delayer -c '%s' push greetings 5 hello", o.Configuration)
+		line += fmt.Sprintf(" -c '%s'", o.Configuration)
 	}
-	if os.Getenv(config.URLVariable) != "" {
-		line = config.URLVariable + "= " + line
-	}
-	usual := config.Default().Redis
-	if actual.Port != usual.Port || actual.Port != configured.Port {
-		line = fmt.Sprintf("DELAYER_REDIS_PORT=%d %s", actual.Port, line)
-	}
-	if actual.Host != usual.Host || actual.Host != configured.Host {
-		line = fmt.Sprintf("DELAYER_REDIS_HOST=%s %s", actual.Host, line)
-	}
-	for _, of := range []struct{ key, value string }{ // otherwise the command would reach their master, or the cluster
-		{"SENTINEL_PASSWORD_FILE", configured.SentinelPasswordFile}, {"SENTINEL_PASSWORD", configured.SentinelPassword},
-		{"SENTINEL_USERNAME", configured.SentinelUsername}, {"SENTINEL_MASTER", configured.SentinelMaster},
-		{"SENTINELS", strings.Join(configured.Sentinels, ",")}, {"CLUSTER", strings.Join(configured.Cluster, ",")},
-	} {
-		if of.value != "" {
-			line = fmt.Sprintf("DELAYER_REDIS_%s= %s", of.key, line)
+	place := url.URL{Scheme: "redis", Host: actual.Addr()}
+	if place.Host != configured.Addr() || place.Host != config.Default().Redis.Addr() || os.Getenv(config.URLVariable) != "" {
+		if actual.Password != "" {
+			place.User = url.UserPassword(actual.Username, "PASSWORD")
 		}
+		if actual.Database > 0 {
+			place.Path = strconv.Itoa(actual.Database)
+		}
+		line += " --redis " + place.String()
 	}
-	return line
+	return line + " push greetings 5 hello"
 }
 
-func listenDev(r config.Redis, users []devredis.User) (*devredis.Server, error) {
+func listenDev(r config.Redis) (*devredis.Server, error) {
+	var users []devredis.User
+	if r.Password != "" {
+		users = append(users, devredis.User{Name: r.Username, Password: r.Password})
+	}
 	if _, _, err := net.SplitHostPort(r.Addr()); err == nil { // not a unix socket
 		if redis, err := devredis.Start(r.Addr(), users...); err == nil {
 			return redis, nil

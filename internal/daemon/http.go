@@ -33,7 +33,6 @@ type httpServer struct {
 	listener net.Listener
 	url      string
 	metrics  *metrics.Metrics
-	pages    *dashboard.Dashboard
 	limit    *web.Limited
 	spare    *web.Sparing
 	web      *web.Server
@@ -66,14 +65,14 @@ func openHTTP(c config.Config, o Options, pool client.PoolOptions, log *logger.L
 		Topics: cmp.Or(h.TopicLabels, -1), Version: o.Version,
 		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,
 	})
-	f.pages = dashboard.New(jobClient, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: o.Version, Place: placeOf(c.Redis, pool)})
+	pages := dashboard.New(jobClient, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: o.Version, Place: placeOf(c.Redis, pool)})
 	w := webOptions(h, log)
 	w.TLS, w.Limit, w.Spare = h.TLSCert != "", f.limit, f.spare
 	w.RedisTimeout = pool.ConnectTimeout + pool.ReadTimeout + pool.WriteTimeout
 	f.web = web.New(w,
 		delayqueue.New(jobClient, delayqueue.Options{MaxBody: int64(h.MaxBody), PollTimeout: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),
 		api.New(jobClient, jobs, api.Options{MaxBody: int64(h.MaxBody), MaxWait: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),
-		f.metrics.Area(), f.metrics.Health(), f.pages.Area(),
+		f.metrics.Area(), f.metrics.Health(), pages.Area(),
 	)
 	f.metrics.Watch(f.web)
 	f.close = sync.OnceFunc(func() {

@@ -49,7 +49,11 @@ func misfit(ctx context.Context, o client.PoolOptions) error {
 	for _, sentinel := range strings.Split(o.Sentinels, ",") {
 		err := misfitAt(ctx, o.TLS, "sentinel "+sentinel, sentinel)
 		if err == nil {
-			return misfitOfMaster(ctx, o)
+			master, err := Sentinels(o).Master(ctx)
+			if err != nil {
+				return nil
+			}
+			return misfitAt(ctx, o.TLS, "master "+master, master)
 		}
 		first = cmp.Or(first, err)
 	}
@@ -63,14 +67,6 @@ func Sentinels(o client.PoolOptions) *redisconn.Sentinel {
 		ConnectTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
 	}
 	return redisconn.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), dialer)
-}
-
-func misfitOfMaster(ctx context.Context, o client.PoolOptions) error {
-	master, err := Sentinels(o).Master(ctx)
-	if err != nil {
-		return nil
-	}
-	return misfitAt(ctx, o.TLS, "master "+master, master)
 }
 
 func misfitAt(ctx context.Context, config *tls.Config, name, addr string) error {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/exit"
-	"github.com/mix-basic/delayer/internal/view"
 )
 
 // reloadable lists the settings, besides schedules, that a reload applies. Certificates are reloaded
@@ -19,36 +18,32 @@ var reloadable = []string{
 
 // again reads the configuration again. Relative paths in it are relative to the folder that the service was started in. All that is
 // opened later has a full path.
-func (s *service) again() (found Configuration, settings []view.Object, err error) {
+func (s *service) again() (Configuration, error) {
 	if s.folder != "" {
 		if err := os.Chdir(s.folder); err != nil {
-			return found, nil, err
+			return Configuration{}, err
 		}
 		defer os.Chdir("/")
 	}
-	if found, err = FindConfiguration(s.options); err == nil {
-		settings, err = found.Settings()
-	}
-	return found, settings, err
+	return FindConfiguration(s.options)
 }
 
 // reload reads the configuration again, applies the settings that can change while the daemon runs, and logs other
 // changes. A mistake changes nothing.
 func (s *service) reload() {
-	found, settings, err := s.again()
+	found, err := s.again()
 	if err != nil {
 		s.log.Error("The configuration was not reloaded, the previous one stays in force: " + exit.OneLine(err.Error()))
 		return
 	}
 	var waiting []string
-	for i, setting := range settings {
-		name := setting.Get("setting").(string)
-		if setting.Get("value") != s.settings[i].Get("value") && !slices.Contains(reloadable, name) {
-			waiting = append(waiting, name)
+	for i, setting := range found.Settings {
+		if setting.Value != s.found.Settings[i].Value && !slices.Contains(reloadable, setting.Name) {
+			waiting = append(waiting, setting.Name)
 		}
 	}
 	c := found.Config
-	if r := s.loaded.Redis; c.Redis.Password != r.Password || c.Redis.SentinelPassword != r.SentinelPassword {
+	if r := s.found.Redis; c.Redis.Password != r.Password || c.Redis.SentinelPassword != r.SentinelPassword {
 		waiting = append(waiting, "redis: a password")
 	}
 	s.server.SetDeadLimits(cmp.Or(c.Delayer.DeadMaxAge, -1), c.Delayer.DeadMax)

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/cron"
 	"github.com/mix-basic/delayer/internal/fleet"
@@ -39,28 +38,26 @@ type fileSchedules struct {
 
 // keepSchedules stores the schedules of the file, and deletes schedules that are no longer in the file of any running
 // daemon. It checks them once a minute and after an outage: schedules lost by Redis are stored again, unless somebody
-// removed them by hand. It retries while Redis is down or refuses. It ends if the file has no schedules and the user may
-// not even read whether some are left.
-func (s *service) keepSchedules(ctx context.Context, pool client.Redis) {
-	k := &fileSchedules{jobs: fleet.Layout{Partitions: s.config.Redis.Partitions}.Open(pool, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
-	if !k.use(s.config.Schedules) {
-		return
-	}
+// removed them by hand. It retries while Redis is down or refuses, unless the file has no schedules and the user may not
+// even read whether some are left.
+func (s *service) keepSchedules(ctx context.Context) {
+	k := &fileSchedules{jobs: fleet.Layout{Partitions: s.config.Redis.Partitions}.Open(s.redis, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
+	k.use(s.config.Schedules)
 	defer k.stop()
 	inForce, logged := false, ""
 	for {
 		err := k.keep(ctx, inForce)
 		inForce = inForce || err == nil
-		wait := schedulesEvery
+		again := time.After(cmp.Or(s.schedulesEvery, schedulesEvery))
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			logged = ""
 		case len(k.list) == 0 && store.Refused(err) && !k.maySee(ctx):
-			return
+			again = nil
 		default:
-			wait = schedulesAgain
+			again = time.After(cmp.Or(s.schedulesEvery, schedulesAgain))
 			if err.Error() != logged && !store.Temporary(err) {
 				logged = err.Error()
 				s.log.Error(fmt.Sprintf("Schedules of the configuration file can't be put in force, it is tried again: %v", err))
@@ -69,27 +66,21 @@ func (s *service) keepSchedules(ctx context.Context, pool client.Redis) {
 		select {
 		case <-s.recovered.again:
 		case list := <-s.newSchedules:
-			inForce = !k.use(list) && inForce
-		case <-time.After(cmp.Or(s.schedulesEvery, wait)):
+			k.use(list)
+			inForce = false
+		case <-again:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// use adopts the schedules of the file, unless one has an invalid name.
-func (k *fileSchedules) use(list []config.Schedule) (ok bool) {
-	var all []store.Schedule
-	var names []string
-	for _, one := range list {
-		all, names = append(all, scheduleOfFile(one)), append(names, one.Name)
-		if err := store.CheckScheduleName(one.Name); err != nil {
-			k.log.Error(fmt.Sprintf("Schedules of the configuration file can't be put in force: %s: invalid name: %v", store.Quote(one.Name), err))
-			return false
-		}
+// use adopts the schedules of the file.
+func (k *fileSchedules) use(list []config.Schedule) {
+	k.list, k.names = nil, nil
+	for _, s := range list {
+		k.list, k.names = append(k.list, scheduleOfFile(s)), append(k.names, s.Name)
 	}
-	k.list, k.names = all, names
-	return true
 }
 
 // keep stores new and changed schedules or, once they are in force, missing ones. Then it deletes others.

@@ -15,23 +15,21 @@ import (
 	"github.com/mix-basic/delayer/logger"
 )
 
-// A failure that no retry can repair is logged once and ends keepSchedules. If the file has no schedules,
-// missing permission to read them is not logged.
-func TestSchedulesThatAreGivenUp(t *testing.T) {
+// A failure is logged once, and repaired by a retry. If the file has no schedules, missing permission to read them is not logged; a
+// reload may bring some.
+func TestSchedulesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	good, wrong := daily("daily"), daily("a\tb")
+	good, refused := daily("daily"), []string{"it is tried again", "have changed: daily"}
 	db := redistest.Start(t)
 	for name, test := range map[string]struct {
 		rights string
 		kept   []config.Schedule // stored by an earlier start
 		file   []config.Schedule
-		log    []string // after the first line, the user gets all permissions
-		goesOn bool     // runs until it is stopped
+		reload []config.Schedule
 	}{
-		"invalid":                {"+@all", nil, []config.Schedule{good, wrong}, []string{"invalid name: want no braces and no control characters"}, false},
-		"refused, and none":      {"+time", nil, nil, nil, false},
-		"refused":                {"+time", nil, []config.Schedule{good}, []string{"it is tried again", "have changed: daily"}, true},
-		"one is left, unremoved": {"+@all -zrem", []config.Schedule{good}, nil, []string{"it is tried again", "have changed: daily"}, true},
+		"none, then one":         {"+time", nil, nil, []config.Schedule{good}},
+		"one":                    {"+time", nil, []config.Schedule{good}, nil},
+		"one is left, unremoved": {"+@all -zrem", []config.Schedule{good}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db.Do("FLUSHALL")
@@ -47,12 +45,12 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 			k := newKeeper(t, client.PoolOptions{Addr: db.Addr, Username: "daemon", Password: "secret"}, test.file...)
 			k.schedulesEvery = 20 * time.Millisecond
 			k.start(t)
-			for _, want := range test.log {
+			if test.reload != nil {
+				k.newSchedules <- test.reload
+			}
+			for _, want := range refused {
 				k.expect(t, want)
 				db.Do("ACL", "SETUSER", "daemon", "+@all")
-			}
-			if !test.goesOn {
-				<-k.ended
 			}
 			k.stop()
 			k.log.Close()
@@ -90,7 +88,9 @@ func newKeeper(t *testing.T, pool client.PoolOptions, schedules ...config.Schedu
 	told := make(console, 100)
 	log, err := logger.Open(logger.Options{Console: told})
 	redistest.Check(t, err)
-	return &keeper{told: told, ended: make(chan struct{}), service: &service{log: log, recovered: newRecovery(), pool: pool,
+	connections := redistest.Must(client.Connect(pool))
+	t.Cleanup(func() { connections.Close() })
+	return &keeper{told: told, ended: make(chan struct{}), service: &service{log: log, recovered: newRecovery(), redis: connections, newSchedules: make(chan []config.Schedule),
 		config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}, Schedules: schedules}}}
 }
 
@@ -109,9 +109,7 @@ func (k *keeper) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(k.ended)
-		pool := redistest.Must(client.Connect(k.pool))
-		defer pool.Close()
-		k.keepSchedules(ctx, pool)
+		k.keepSchedules(ctx)
 	}()
 	k.stop = func() {
 		cancel()

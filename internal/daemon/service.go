@@ -18,7 +18,6 @@ import (
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/exit"
-	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/logger"
 	"github.com/mix-basic/delayer/server"
 )
@@ -59,10 +58,6 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 		return err
 	}
 	async.Briefly(func() { found.PrintWarnings(stderr) })
-	settings, err := found.Settings()
-	if err != nil {
-		return err
-	}
 	c, notes, last := found.Config, []string(nil), ""
 	if o.Dev {
 		redis, devNotes, err := startDev(o, &c)
@@ -74,7 +69,9 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 		last = whereDevIs(found.Redis, c.Redis)
 	}
 	notes = append(notes, ownPaths(&c.Delayer)...)
-	notes = append(notes, notesOfSystem(c.Delayer)...)
+	if runtime.GOOS == "windows" && c.Delayer.PID != "" {
+		notes = append(notes, "Note: delayer.pid does not apply on Windows, several instances may run.")
+	}
 	pool, poolOptions, err := Connect(c.Redis)
 	if err != nil {
 		return err
@@ -86,9 +83,9 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer pid.release()
-	log, err := openLog(c.Delayer, stdout)
+	log, err := logger.Open(logger.Options{AccessLog: c.Delayer.AccessLog, ErrorLog: c.Delayer.ErrorLog, Console: stdout, JSON: c.Delayer.LogFormat == "json"})
 	if err != nil {
-		return err
+		return exit.With(exit.Usage, err)
 	}
 	defer log.Close()
 
@@ -101,18 +98,18 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 		notes = append(notes, "HTTP server:\t"+f.url)
 	}
 	s := &service{
-		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.File != "", recovered: newRecovery(),
-		options: found.again(), settings: settings, loaded: found.Config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
+		mode: m, config: c, signals: signals, log: log, http: f, redis: pool, pool: poolOptions, recovered: newRecovery(),
+		found: found, options: found.again(), secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
 		newSchedules: make(chan []config.Schedule, 1),
 	}
-	if err := s.newServer(pool); err != nil {
+	if err := s.newServer(); err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	return s.run(s.server, banner(o.Version, found.from, notes), found.Warnings, last)
+	return s.run(banner(o.Version, found.from, notes), last)
 }
 
 // newServer creates the server. Metrics, systemd and the error log observe it.
-func (s *service) newServer(pool client.Redis) (err error) {
+func (s *service) newServer() (err error) {
 	if s.http != nil {
 		s.recovered.Observer = s.http.metrics
 	}
@@ -124,23 +121,8 @@ func (s *service) newServer(pool client.Redis) (err error) {
 	if s.systemd, work.Observer, err = newNotifier(s.recovered); err != nil {
 		return err
 	}
-	s.server = server.New(pool, work)
+	s.server = server.New(s.redis, work)
 	return nil
-}
-
-func notesOfSystem(d config.Delayer) []string {
-	if runtime.GOOS == "windows" && d.PID != "" {
-		return []string{"Note: delayer.pid does not apply on Windows, several instances may run."}
-	}
-	return nil
-}
-
-func openLog(d config.Delayer, console io.Writer) (*logger.Logger, error) {
-	log, err := logger.Open(logger.Options{AccessLog: d.AccessLog, ErrorLog: d.ErrorLog, Console: console, JSON: d.LogFormat == "json"})
-	if err != nil {
-		return nil, exit.With(exit.Usage, err)
-	}
-	return log, nil
 }
 
 // service is the daemon once its logs are open.
@@ -150,13 +132,12 @@ type service struct {
 	signals *exit.Signals
 	log     *logger.Logger
 	http    *httpServer // nil: none
-	pool    client.PoolOptions
-	hasFile bool // keeps the file's schedules in force
+	redis   client.Redis
+	pool    client.PoolOptions // of redis
 
-	options      Options
+	found        Configuration // at the start
+	options      Options       // to find it again
 	folder       string        // that it was started in, once it has left it
-	settings     []view.Object // at the start
-	loaded       config.Config // at the start, as read
 	secured      bool          // the HTTP server has a token or users
 	server       *server.Server
 	newSchedules chan []config.Schedule // from a reload
@@ -166,8 +147,8 @@ type service struct {
 	schedulesEvery time.Duration // for tests: replaces schedulesEvery and schedulesAgain
 }
 
-func (s *service) run(work *server.Server, banner string, warnings config.Problems, last string) error {
-	checked, err := s.check(work)
+func (s *service) run(banner, last string) error {
+	checked, err := s.check()
 	if err != nil || !s.signals.Stopped.IsZero() {
 		return err
 	}
@@ -176,7 +157,7 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 		s.log.Print(banner + s.whereRedisIs(waits == ""))
 	}
 	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d%s", os.Getpid(), waits))
-	for _, w := range warnings {
+	for _, w := range s.found.Warnings {
 		s.log.Error(w)
 	}
 	if why := evicts(checked); why != nil {
@@ -188,7 +169,7 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 	if err := s.mode.ready(s); err != nil {
 		return s.fail(exit.Failed, err)
 	}
-	if err := s.during(func(ctx context.Context) error { return s.work(ctx, work) }); err != nil {
+	if err := s.during(s.work); err != nil {
 		return s.fail(exit.Failed, err)
 	}
 	s.log.Info(fmt.Sprintf("Service stopped successfully, PID: %d", os.Getpid()))
@@ -214,36 +195,23 @@ func (s *service) whereRedisIs(answers bool) string {
 }
 
 // work runs the server, the HTTP server and the schedules of the file.
-func (s *service) work(ctx context.Context, work *server.Server) error {
+func (s *service) work(ctx context.Context) error {
 	var serving sync.WaitGroup
 	if s.http != nil {
 		serving.Go(func() { s.http.serve(ctx, s.log) })
 	}
-	if s.hasFile {
-		pool, err := client.Connect(s.pool)
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		serving.Go(func() {
-			for s.keepSchedules(ctx, pool); ctx.Err() == nil; s.keepSchedules(ctx, pool) { // it gave up: a reload may bring other schedules
-				select {
-				case s.config.Schedules = <-s.newSchedules:
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
+	if s.found.File != "" {
+		serving.Go(func() { s.keepSchedules(ctx) })
 	}
-	err := work.Run(ctx)
+	err := s.server.Run(ctx)
 	serving.Wait()
 	return err
 }
 
 // check fails if Redis refuses the server. A Redis that is down is no failure: the server waits for it. checked is the
 // result for the start's line.
-func (s *service) check(work *server.Server) (checked, err error) {
-	checked = s.during(func(ctx context.Context) error { return CheckRedis(ctx, work, s.pool) })
+func (s *service) check() (checked, err error) {
+	checked = s.during(func(ctx context.Context) error { return CheckRedis(ctx, s.server, s.pool) })
 	switch {
 	case errors.Is(checked, server.ErrRefused):
 		return nil, s.fail(exit.Redis, fmt.Errorf("redis on %s: %w", s.config.Redis.Place(), checked))

@@ -103,8 +103,8 @@ func TestConfigurationSamplesLoad(t *testing.T) {
 			count++
 			file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.conf", i))
 			write(t, file, text)
-			if _, notes, err := config.Load(file); err != nil || len(notes) > 0 {
-				t.Errorf("%s: %v %v\n%s", page, err, notes, text)
+			if c, err := config.Load(file); err != nil || len(c.Warnings) > 0 {
+				t.Errorf("%s: %v %v\n%s", page, err, c.Warnings, text)
 			}
 		}
 	}
