@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,51 +12,34 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The permissions in docs/operating.md suffice for every call of producers and consumers.
+// The permissions in docs/operating.md suffice for every call of consumers, and for what TestDocumentedRightsOfEachPush leaves to
+// this test.
 func TestDocumentedRights(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
 	producer := f.as("producer", redistest.Rights(t, "producer"))
 	consumer := f.as("consumer", redistest.Rights(t, "consumer"))
 	waiting := f.waiter(ctx, consumer, "t")
-	check(t, errOf(producer.Push(ctx, message("a"), time.Second)))
-	for _, policy := range []client.PushOption{client.Replace, client.KeepEarlier, client.KeepLater} {
-		check(t, errOf(producer.Push(ctx, message("a"), time.Hour, policy)))
-	}
-	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.Once(time.Hour))))
-	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.Debounce(time.Hour))))
 	for _, want := range []error{nil, client.ErrExists} {
 		expectErr(t, "OnceAs", errOf(producer.Push(ctx, message("as"), time.Hour, client.OnceAs(time.Millisecond, "a"))), want)
 	}
 	check(t, errOf(producer.Remove(ctx, "as")))
-	check(t, errOf(producer.Remove(ctx, "once")))
 	large := `"` + strings.Repeat("x", 20_000) + `"`
-	for n := range 2 { // the second one is ready
-		id, err := producer.Push(ctx, client.Message{ID: fmt.Sprint(n), Topic: "grouped", Body: large}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}), client.Once(time.Millisecond))
-		check(t, err)
-		if n == 1 {
-			check(t, errOf(producer.Remove(ctx, id)))
-		}
+	for range 2 { // the second one is ready
+		check(t, errOf(producer.Push(ctx, client.Message{Topic: "grouped", Body: large}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}))))
 	}
-	f.Do("DEL", "delayer:once")
-	check(t, errOf(producer.PushBatch(ctx, jobs(0, 3, "u", 0))))
-	expectReplicas(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.Replicas(1, time.Millisecond))), 1, 0, "")
-	check(t, errOf(producer.PushBatch(ctx, jobs(0, 1, "u", time.Hour)))) // ready already
-	check(t, errOf(producer.Get(ctx, "a")))
-	check(t, producer.Reschedule(ctx, "a", time.Minute))
+	check(t, errOf(consumer.Pop(ctx, "grouped")))
+	check(t, errOf(producer.Push(ctx, message("a"), time.Second))) // due soon, which is announced
 	check(t, producer.Reschedule(ctx, "a", 0))
-	check(t, producer.Ping(ctx))
 	expectJob(t, waiting, "a")
-	if removed, err := producer.Remove(ctx, "0001"); !removed || err != nil {
-		t.Errorf("Remove = %v, %v", removed, err)
-	}
-	expectJob(t, background(func() (client.Message, error) { return consumer.Pop(ctx, "u") }), "0002")
 	// An entry of a job that belongs to another topic.
 	f.Do("HSET", "delayer:job_bucket:stray", "topic", "v", "body", "b")
 	f.Do("LPUSH", "delayer:ready_queue:t", "stray")
 	expectJob(t, bpop(ctx, consumer, hangBound, "t", "v"), "stray")
+	check(t, producer.Ping(ctx))
 	check(t, consumer.Ping(ctx))
-	f.Expect(state{Pool: []string{"0000"}, Buckets: buckets{"0000": "u b"}})
+	f.Do("DEL", "delayer:once")
+	f.Expect(state{})
 	f.expectNothingDenied()
 }
 
@@ -69,16 +51,11 @@ func (f *fixture) expectNothingDenied() {
 	}
 }
 
-// The documented permissions suffice for schedules.
+// The documented permissions suffice for schedules. TestDocumentedRightsOfEachPush has the producer's.
 func TestDocumentedRightsOnSchedules(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
-	producer, operator := f.as("producer", redistest.Rights(t, "producer")), f.as("operator", redistest.Rights(t, "operator"))
-	check(t, errOf(producer.Schedule(ctx, hourly("a"))))
-	check(t, producer.PauseSchedule(ctx, "a"))
-	check(t, producer.ResumeSchedule(ctx, "a"))
-	check(t, errOf(producer.RunNow(ctx, "a")))
-	check(t, errOf(producer.Unschedule(ctx, "a")))
+	operator := f.as("operator", redistest.Rights(t, "operator"))
 	for _, schedules := range [][]client.Schedule{{hourly("a"), hourly("b")}, {hourly("a")}} {
 		check(t, errOf(operator.SetSchedules(ctx, "me", schedules)))
 	}

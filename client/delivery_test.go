@@ -26,46 +26,6 @@ var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
 	"Bury":    func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad") },
 }
 
-// Each call has its effect on the job and its attempts.
-func TestSettle(t *testing.T) {
-	f := start(t)
-	kept := buckets{"a": "t old", "b": "t old"}
-	b, back := queues{"t": {"b"}}, state{Ready: queues{"t": {"b", "a"}}, Buckets: kept}
-	refused := client.Cause(errors.New("refused"))
-	for _, c := range []struct {
-		name     string
-		call     func(ctx context.Context, d *client.Delivery) error
-		want     state
-		wantDue  time.Duration
-		attempts int // number of attempts made
-		text     string
-	}{
-		{"Ack", verbs["Ack"], state{Ready: b, Buckets: buckets{"b": "t old"}}, never, 0, ""},
-		{"Retry", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 1, ""},
-		{"Retry at once", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0) }, back, never, 1, ""},
-		{"Retry with its cause", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0, refused) }, back, never, 1, "refused"},
-		{"Retry without a cause", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0, client.Cause(nil)) }, back, never, 1, ""},
-		{"Release", verbs["Release"], state{Ready: queues{"t": {"a", "b"}}, Buckets: kept}, never, 0, ""},
-		{"Snooze", func(ctx context.Context, d *client.Delivery) error { return d.Snooze(ctx, time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 0, ""},
-		{"Extend", func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, 2*time.Hour) }, state{Reserved: []string{"a"}, Counts: buckets{"t": "1"}, Ready: b, Buckets: kept}, 2 * time.Hour, 1, ""},
-		{"Bury", func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad", refused) }, state{Ready: b, Buckets: buckets{"b": "t old"}, Dead: queues{"t": {"a"}}, Letters: buckets{"a": "t old"}}, never, 1, "refused"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := f.with(t)
-			f.seed(all(ready("a", "t"), ready("b", "t"))...)
-			d := f.reserve("t")
-			from := f.Clock()
-			check(t, c.call(t.Context(), d))
-			f.Expect(c.want)
-			expectDue(t, f.Due("a"), from, f.Clock(), c.wantDue)
-			job, err := f.Get(t.Context(), "a")
-			if gone := c.name == "Ack"; errors.Is(err, client.ErrNotFound) != gone || job.Attempts != c.attempts || job.Error != c.text {
-				t.Errorf("Get = %+v, %v, want %d attempts, error %q", job, err, c.attempts, c.text)
-			}
-		})
-	}
-}
-
 // Long texts are cut at a whole character.
 func TestLongTexts(t *testing.T) {
 	f := start(t)

@@ -1,33 +1,9 @@
 package client_test
 
 import (
-	"math"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/mix-basic/delayer/client"
 )
-
-// Reschedule's delay counts from now. The job's lifetime in the ready queue stays the same.
-func TestReschedule(t *testing.T) {
-	f := start(t)
-	for _, delay := range []time.Duration{0, time.Second, 3000 * time.Second, client.MaxDelay} {
-		f.seed(waiting("a", "t")...)
-		from := f.Clock()
-		check(t, f.Reschedule(t.Context(), "a", delay))
-		due := f.Due("a")
-		if delay == 0 {
-			f.Expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t old"}})
-			due = from
-		} else {
-			expectDue(t, due, from, f.Clock(), delay)
-		}
-		if kept := f.expires("a") - due; math.Abs(kept-2600) > hangBound.Seconds() {
-			t.Errorf("in %v: kept for %f s, want 2600", delay, kept)
-		}
-	}
-}
 
 func TestErrorsNameOperationAndJob(t *testing.T) {
 	f := start(t)
