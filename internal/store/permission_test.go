@@ -120,6 +120,8 @@ var permissionCases = []struct {
 		}
 		b.hold(t, "t", time.Minute)
 	}},
+	{"pop of what is followed", "hset hdel pttl pexpire del", func(ctx context.Context, user *backend) error { _, _, err := user.pop(ctx, []string{"t"}); return err }, followedReady},
+	{"reserve of what is followed and exhausted", "", func(ctx context.Context, user *backend) error { return reserves(ctx, user.Store) }, followedReady},
 	{"pause", "exists hset rename", func(ctx context.Context, user *backend) error {
 		_, err := user.Pause("t", time.Hour, "").Do(ctx)
 		return err
@@ -180,6 +182,13 @@ func pushToGroup(ctx context.Context, user *backend, key string, most int) error
 	d := toGroup("t", key, "2", Group{Max: most, Longest: time.Hour})
 	d.ID, d.Policy = d.ID+"id", Once(time.Hour)
 	return errorOf(user.Push([]Delayed{d}).Do(ctx))
+}
+
+// followedReady makes x, whose attempts are used up, ready with a follower.
+func followedReady(t *testing.T, b *backend) {
+	b.heldX(t)
+	b.follow(t, 0)
+	b.leaseIsOver(t)
 }
 
 func pauseT(t *testing.T, b *backend) {
