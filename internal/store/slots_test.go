@@ -153,14 +153,11 @@ func TestSlotWakesWhoWaits(t *testing.T) {
 	channel := b.keys.Wake("second")
 	sub := b.subscribed(t, time.Minute, channel, b.keys.Wake("first"))
 	expectEvents(t, sub, heard(channel), heard(b.keys.Wake("first")))
-	ask := func(waiter string) Popped {
-		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: waiter}}, Reservation{}))
-	}
-	ask("first")
-	ask("second") // both wait for jobs
+	b.ask(t, "first")
+	b.ask(t, "second") // both wait for jobs
 	check(t, b.pushAll(t, aJob("0", "t", 0), aJob("1", "t", 0)))
 	expectEvents(t, sub, told(b.keys.Wake("first"), "2 t"))
-	got := ask("first")
+	got := b.ask(t, "first")
 	if len(got.Jobs) != 1 {
 		t.Fatalf("%+v", got)
 	}
