@@ -154,7 +154,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	f.Do("SCRIPT", "FLUSH")
 
 	cutter.Arm(n, after)
-	_, failure = op.call(f.TB.Context(), j, c)
+	_, failure = op.call(j, c)
 	commands := cutter.Commands()
 	if len(commands) < n {
 		answerOf(f.TB, "", failure)
@@ -169,7 +169,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	}
 	o.row.then += j.limited()
 	if again {
-		answer, err := op.call(f.TB.Context(), j, c)
+		answer, err := op.call(j, c)
 		o.row.again = answerOf(f.TB, answer, err)
 	}
 	gone := op.gone
