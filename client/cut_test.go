@@ -102,7 +102,7 @@ const firstScript = 4
 func (f *fixture) cutEverywhere(t *testing.T, cutter *redistest.Cutter, op cutOperation) []cutOutcome {
 	t.Helper()
 	var outcomes []cutOutcome
-	first := rounds(1, firstScript)
+	first := redistest.Rounds(firstScript, 1)
 	for n := first; ; n++ {
 		for _, after := range []bool{false, true} {
 			o, cut := f.cut(t, cutter, op, n, after)
