@@ -1,9 +1,11 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,51 +15,34 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The permissions in docs/operating.md suffice for every call of producers and consumers.
+// The permissions in docs/operating.md suffice for every call of consumers, and for what TestDocumentedRightsOfEachPush leaves to
+// this test.
 func TestDocumentedRights(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
 	producer := f.as("producer", redistest.Rights(t, "producer"))
 	consumer := f.as("consumer", redistest.Rights(t, "consumer"))
 	waiting := f.waiter(ctx, consumer, "t")
-	check(t, errOf(producer.Push(ctx, message("a"), time.Second)))
-	for _, policy := range []client.PushOption{client.Replace, client.KeepEarlier, client.KeepLater} {
-		check(t, errOf(producer.Push(ctx, message("a"), time.Hour, policy)))
-	}
-	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.Once(time.Hour))))
-	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.Debounce(time.Hour))))
 	for _, want := range []error{nil, client.ErrExists} {
 		expectErr(t, "OnceAs", errOf(producer.Push(ctx, message("as"), time.Hour, client.OnceAs(time.Millisecond, "a"))), want)
 	}
 	check(t, errOf(producer.Remove(ctx, "as")))
-	check(t, errOf(producer.Remove(ctx, "once")))
 	large := `"` + strings.Repeat("x", 20_000) + `"`
-	for n := range 2 { // the second one is ready
-		id, err := producer.Push(ctx, client.Message{ID: fmt.Sprint(n), Topic: "grouped", Body: large}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}), client.Once(time.Millisecond))
-		check(t, err)
-		if n == 1 {
-			check(t, errOf(producer.Remove(ctx, id)))
-		}
+	for range 2 { // the second one is ready
+		check(t, errOf(producer.Push(ctx, client.Message{Topic: "grouped", Body: large}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}))))
 	}
-	f.Do("DEL", "delayer:once")
-	check(t, errOf(producer.PushBatch(ctx, jobs(0, 3, "u", 0))))
-	expectReplicas(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.Replicas(1, time.Millisecond))), 1, 0, "")
-	check(t, errOf(producer.PushBatch(ctx, jobs(0, 1, "u", time.Hour)))) // ready already
-	check(t, errOf(producer.Get(ctx, "a")))
-	check(t, producer.Reschedule(ctx, "a", time.Minute))
+	check(t, errOf(consumer.Pop(ctx, "grouped")))
+	check(t, errOf(producer.Push(ctx, message("a"), time.Second))) // due soon, which is announced
 	check(t, producer.Reschedule(ctx, "a", 0))
-	check(t, producer.Ping(ctx))
 	expectJob(t, waiting, "a")
-	if removed, err := producer.Remove(ctx, "0001"); !removed || err != nil {
-		t.Errorf("Remove = %v, %v", removed, err)
-	}
-	expectJob(t, background(func() (client.Message, error) { return consumer.Pop(ctx, "u") }), "0002")
 	// An entry of a job that belongs to another topic.
 	f.Do("HSET", "delayer:job_bucket:stray", "topic", "v", "body", "b")
 	f.Do("LPUSH", "delayer:ready_queue:t", "stray")
 	expectJob(t, bpop(ctx, consumer, hangBound, "t", "v"), "stray")
+	check(t, producer.Ping(ctx))
 	check(t, consumer.Ping(ctx))
-	f.Expect(state{Pool: []string{"0000"}, Buckets: buckets{"0000": "u b"}})
+	f.Do("DEL", "delayer:once")
+	f.Expect(state{})
 	f.expectNothingDenied()
 }
 
@@ -69,16 +54,11 @@ func (f *fixture) expectNothingDenied() {
 	}
 }
 
-// The documented permissions suffice for schedules.
+// The documented permissions suffice for schedules. TestDocumentedRightsOfEachPush has the producer's.
 func TestDocumentedRightsOnSchedules(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
-	producer, operator := f.as("producer", redistest.Rights(t, "producer")), f.as("operator", redistest.Rights(t, "operator"))
-	check(t, errOf(producer.Schedule(ctx, hourly("a"))))
-	check(t, producer.PauseSchedule(ctx, "a"))
-	check(t, producer.ResumeSchedule(ctx, "a"))
-	check(t, errOf(producer.RunNow(ctx, "a")))
-	check(t, errOf(producer.Unschedule(ctx, "a")))
+	operator := f.as("operator", redistest.Rights(t, "operator"))
 	for _, schedules := range [][]client.Schedule{{hourly("a"), hourly("b")}, {hourly("a")}} {
 		check(t, errOf(operator.SetSchedules(ctx, "me", schedules)))
 	}
@@ -224,130 +204,84 @@ func TestDocumentedRightsOfLimits(t *testing.T) {
 	f.reserveBy(f.Client, "limited", "limited", time.Minute)
 }
 
-// users has the Clients of the documented users.
-type users struct {
-	*fixture
-	producer, worker, operator *client.Client
+// settled reserves the jobs of topic t, and settles them.
+func (f *fixture) settled(settle func(context.Context, *client.Delivery) error) call {
+	return func(c *client.Client) error {
+		list, err := c.ReserveBatch(f.TB.Context(), "t", 10, time.Minute)
+		for _, d := range list {
+			err = cmp.Or(err, settle(f.TB.Context(), d))
+		}
+		return err
+	}
 }
 
-func (u users) push(id string, opts ...client.PushOption) {
-	u.TB.Helper()
-	check(u.TB, errOf(u.producer.Push(u.TB.Context(), message(id), 0, opts...)))
-}
-
-func (u users) reserve(id string) *client.Delivery {
-	u.TB.Helper()
-	return u.reserveBy(u.worker, "t", id, time.Minute)
-}
-
-// The documented permissions suffice for workers and operators.
+// The documented permissions suffice for each call of workers and operators, whatever state the job is in.
 func TestDocumentedRightsOfWorkers(t *testing.T) {
+	t.Parallel()
 	f := start(t, alone, undivided)
 	ctx := t.Context()
-	u := users{f, f.as("producer", redistest.Rights(t, "producer")), f.as("worker", redistest.Rights(t, "worker")), f.as("operator", redistest.Rights(t, "operator"))}
-	limit := client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}
-	check(t, u.operator.SetLimit(ctx, "t", limit))
-	u.settle()
-	u.endLeases()
-	u.pause()
-	check(t, u.operator.SetLimit(ctx, "t", client.Limit{}))
-	check(t, u.operator.SetLimit(ctx, "t", limit))
-	if l, err := u.operator.Limit(ctx, "t"); l != limit || err != nil {
-		t.Errorf("Limit = %+v, %v", l, err)
+	do := func(command string, args ...any) call {
+		return func(*client.Client) error { f.Do(command, args...); return nil }
 	}
-	u.exceedLimit()
-	check(t, u.operator.SetLimit(ctx, "t", client.Limit{}))
-	check(t, u.worker.Ping(ctx))
-	pool := f.newPool(client.PoolOptions{Username: "operator", Password: "p"})
-	f.Do("HSET", "delayer:servers", "id", "{}")
-	s := store.New(pool, f.Prefix)
-	check(t, errOf(s.Servers(ctx)))
-	if n, err := s.Acked().Do(ctx); n != 3 || err != nil {
-		t.Errorf("Acked = %d, %v", n, err)
+	limit := func(l client.Limit) call {
+		return func(c *client.Client) error { return c.SetLimit(ctx, "t", l) }
 	}
-	f.Expect(state{})
-	f.expectNothingDenied()
-}
-
-// settle settles jobs in each way, and handles dead letters.
-func (u users) settle() {
-	t, ctx := u.TB, u.TB.Context()
-	u.push("a", client.MaxAttempts(2), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Minute))
-	d := u.reserve("a")
-	check(t, d.Extend(ctx, time.Hour))
-	check(t, d.Release(ctx))
-	check(t, u.reserve("a").Retry(ctx, 0, client.Cause(client.ErrEmpty)))
-	expectErr(t, "Retry of the last attempt", u.reserve("a").Retry(ctx, time.Second), client.ErrExhausted)
-	check(t, deadError(u.operator, ctx, "t"))
-	check(t, u.operator.Requeue(ctx, "a"))
-	check(t, u.reserve("a").Ack(ctx))
-	u.push("b")
-	check(t, u.reserve("b").Snooze(ctx, time.Second))
-	check(t, u.producer.Reschedule(ctx, "b", 0))
-	check(t, u.reserve("b").Bury(ctx, "why"))
-	check(t, errOf(u.operator.Get(ctx, "b")))
-	check(t, errOf(u.operator.RequeueAll(ctx, "t")))
-	u.push("c")
-	b, c := u.reserve("b"), u.reserve("c")
-	check(t, c.Bury(ctx, "why"))
-	check(t, b.Release(ctx))
-	check(t, errOf(u.operator.Stats(ctx)))
-	if n, err := u.operator.DropAllDead(ctx, "t"); n != 1 || err != nil {
-		t.Errorf("DropAllDead = %d, %v", n, err)
+	states := f.statesOfAJob()
+	push, last := pushCall(0), pushCall(0, client.MaxAttempts(1), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Minute))
+	reserve, pushB := states["reserved"][1], func(c *client.Client) error { return errOf(c.Push(ctx, message("b"), 0)) }
+	leaseIsOver := []call{do("ZREM", "delayer:job_pool", "a"), do("LPUSH", "delayer:ready_queue:t", "a"), do("HDEL", "delayer:reserved", "t")}
+	atTheLimit := []call{limit(client.Limit{Concurrency: 1, Rate: 1000, Burst: 100}), push, reserve, pushB}
+	maps.Copy(states, map[string][]call{
+		"dead":                         {push, f.settled(verbs["Bury"])},
+		"ready for its last attempt":   {last},
+		"ready, two of them":           {push, pushB},
+		"ready without an attempt":     append([]call{last, reserve}, leaseIsOver...),
+		"ready with a follower":        append([]call{push, reserve, pushCall(0, client.Follow)}, leaseIsOver...),
+		"exhausted with a follower":    append([]call{last, reserve, pushCall(0, client.Follow)}, leaseIsOver...),
+		"ready at the limit":           atTheLimit,
+		"ready, and a slot has ended":  append(slices.Clone(atTheLimit), do("ZADD", "delayer:slots:t", 1, "a")),
+		"ready, backed off":            {push, func(c *client.Client) error { return c.BackOff(ctx, "t", time.Hour) }},
+		"there are servers and counts": {do("HSET", "delayer:servers", "id", "{}"), do("SET", "delayer:acked", 1)},
+	})
+	calls := map[string]map[string]call{"worker": {
+		"Reserve": func(c *client.Client) error { return errOf(c.Reserve(ctx, 10*time.Millisecond, time.Minute, "t")) },
+		"Pop":     func(c *client.Client) error { return errOf(c.Pop(ctx, "t")) },
+		"BackOff": func(c *client.Client) error { return c.BackOff(ctx, "t", time.Hour) },
+		"Ping":    func(c *client.Client) error { return c.Ping(ctx) },
+		"Ack of what was pushed anew": f.settled(func(ctx context.Context, d *client.Delivery) error {
+			return cmp.Or(errOf(f.Push(ctx, message(d.ID), 0)), d.Ack(ctx))
+		}),
+		"Retry at once": f.settled(func(ctx context.Context, d *client.Delivery) error {
+			return d.Retry(ctx, 0, client.Cause(client.ErrEmpty))
+		}),
+	}, "operator": {
+		"SetLimit": limit(client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}),
+		"no limit": limit(client.Limit{}),
+		"Limit":    func(c *client.Client) error { return errOf(c.Limit(ctx, "t")) },
+		"Pause": func(c *client.Client) error {
+			return c.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "note"})
+		},
+		"Paused":      func(c *client.Client) error { return errOf(c.Paused(ctx)) },
+		"Resume":      func(c *client.Client) error { return errOf(c.Resume(ctx, "t")) },
+		"Get":         func(c *client.Client) error { return errOf(c.Get(ctx, "a")) },
+		"Stats":       func(c *client.Client) error { return errOf(c.Stats(ctx)) },
+		"Dead":        func(c *client.Client) error { return deadError(c, ctx, "t") },
+		"Requeue":     func(c *client.Client) error { return c.Requeue(ctx, "a") },
+		"RequeueAll":  func(c *client.Client) error { return errOf(c.RequeueAll(ctx, "t")) },
+		"DropAllDead": func(c *client.Client) error { return errOf(c.DropAllDead(ctx, "t")) },
+		"servers": func(*client.Client) error {
+			s := store.New(f.newPool(client.PoolOptions{Username: "u", Password: "p"}), f.Prefix)
+			return cmp.Or(errOf(s.Servers(ctx)), errOf(s.Acked().Do(ctx)))
+		},
+	}}
+	for name, settle := range verbs {
+		calls["worker"][name] = f.settled(settle)
 	}
-}
-
-// endLeases ends leases of a job by other calls, and delivers followers.
-func (u users) endLeases() {
-	t, ctx := u.TB, u.TB.Context()
-	d := u.reserve("b")
-	u.push("b", client.Follow)
-	check(t, d.Ack(ctx))
-	d = u.reserve("b")
-	u.push("b")
-	expectErr(t, "Ack of what was pushed anew", d.Ack(ctx), client.ErrLeaseLost)
-	u.reserve("b")
-	check(t, u.producer.Reschedule(ctx, "b", 0))
-	u.reserve("b")
-	check(t, errOf(u.producer.Remove(ctx, "b")))
-	// A job with a follower, whose lease has ended.
-	u.push("f")
-	check(t, errOf(u.Reserve(ctx, 0, time.Hour, "t")))
-	u.push("f", client.Follow)
-	u.Do("ZREM", "delayer:job_pool", "f")
-	u.Do("LPUSH", "delayer:ready_queue:t", "f")
-	u.Do("HDEL", "delayer:reserved", "t")
-	for range 2 {
-		expectJob(t, background(func() (client.Message, error) { return u.worker.Pop(ctx, "t") }), "f")
+	for user, calls := range calls {
+		for name, call := range calls {
+			if in := f.deniedIn(states, redistest.Rights(t, user), call); in != nil {
+				t.Errorf("the %s lacks a permission for %s, where the job is %s", user, name, strings.Join(in, "; "))
+			}
+		}
 	}
-}
-
-// pause pauses the topic, and backs off from it.
-func (u users) pause() {
-	t, ctx := u.TB, u.TB.Context()
-	check(t, u.operator.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "note"}))
-	check(t, u.worker.BackOff(ctx, "t", time.Hour))
-	u.push("paused")
-	check(t, errOf(u.operator.Paused(ctx)))
-	check(t, errOf(u.operator.Resume(ctx, "t")))
-	d := u.reserve("paused")
-	check(t, u.worker.BackOff(ctx, "t", time.Hour))
-	check(t, d.Release(ctx))
-	check(t, errOf(u.operator.Resume(ctx, "t")))
-	check(t, errOf(u.producer.Remove(ctx, "paused")))
-}
-
-// exceedLimit reserves up to the limit of two, and beyond.
-func (u users) exceedLimit() {
-	t, ctx := u.TB, u.TB.Context()
-	u.push("d")
-	extended := u.reserve("d")
-	u.Do("ZADD", "delayer:slots:t", 1, "d") // as if the job's lease had ended
-	u.push("e")
-	u.reserve("e")
-	u.push("f")
-	expectErr(t, "ReserveBatch beyond the limit", errOf(u.worker.ReserveBatch(ctx, "t", 1, time.Minute)), client.ErrEmpty)
-	check(t, errOf(u.producer.Remove(ctx, "f")))
-	check(t, errOf(u.producer.Remove(ctx, "e")))
-	check(t, extended.Ack(ctx))
 }

@@ -21,112 +21,96 @@ type cutJob struct {
 
 const cutID = "job"
 
+var cutMessage = client.Message{ID: cutID, Topic: "t", Body: "b"}
+
+func (j *cutJob) ctx() context.Context { return j.TB.Context() }
+
 // cutOperation is a call whose connection is cut. It is made by a Client of its own, and answer is what its caller
 // gets.
 type cutOperation struct {
 	name    string
 	prepare func(*cutJob)
-	call    func(context.Context, *cutJob, *client.Client) (answer string, err error)
+	call    func(*cutJob, *client.Client) (answer string, err error)
 	gone    string // the job's state after the operation has ended it
 }
 
 var cutOperations = []cutOperation{
-	{"push", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return errOf(c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond))
+	{"push", nothing, does(func(j *cutJob, c *client.Client) error { return errOf(c.Push(j.ctx(), cutMessage, time.Millisecond)) }), "never was"},
+	{"push", nothing, does(func(j *cutJob, c *client.Client) error {
+		return errOf(c.PushBatch(j.ctx(), []client.Delayed{{Message: cutMessage, Delay: time.Millisecond}}))
 	}), "never was"},
-	{"push", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return errOf(c.PushBatch(ctx, []client.Delayed{{Message: client.Message{ID: cutID, Topic: "t", Body: "b"}, Delay: time.Millisecond}}))
+	{"push that follows", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.follow(c) }), ""},
+	{"push to a group", nothing, does(func(j *cutJob, c *client.Client) error {
+		return errOf(c.Push(j.ctx(), client.Message{Topic: "t", Body: "1"}, 0, client.Group("k", longGroup)))
 	}), "never was"},
-	{"push that follows", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.follow(ctx, c) }), ""},
-	{"push to a group", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return errOf(c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group("k", longGroup)))
+	{"push to a group", nothing, does(func(j *cutJob, c *client.Client) error {
+		return errOf(c.PushBatch(j.ctx(), []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup)))
 	}), "never was"},
-	{"push to a group", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return errOf(c.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup)))
+	{"push to a group, with Once", nothing, does(func(j *cutJob, c *client.Client) error {
+		return errOf(c.Push(j.ctx(), client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))
 	}), "never was"},
-	{"push to a group, with Once", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return errOf(c.Push(ctx, client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))
-	}), "never was"},
-	{"pop", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		_, err := c.Pop(ctx, "t")
+	{"pop", (*cutJob).isReady, func(j *cutJob, c *client.Client) (string, error) {
+		_, err := c.Pop(j.ctx(), "t")
 		if err == nil {
 			j.delivered++
 		}
 		return "the job", err
 	}, "popped"},
-	{"pop", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		list, err := c.PopBatch(ctx, "t", 10)
+	{"pop", (*cutJob).isReady, func(j *cutJob, c *client.Client) (string, error) {
+		list, err := c.PopBatch(j.ctx(), "t", 10)
 		j.delivered += len(list)
 		return "the job", err
 	}, "popped"},
 	{"reserve", (*cutJob).isReady, reserveToAck, ""},
-	{"ack", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Ack(ctx) }), "acked"},
-	{"ack", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return errOf(c.AckBatch(ctx, []*client.Delivery{j.delivery}))
+	{"ack", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Ack(j.ctx()) }), "acked"},
+	{"ack", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error {
+		return errOf(c.AckBatch(j.ctx(), []*client.Delivery{j.delivery}))
 	}), "acked"},
-	{"ack of a job with a follower", (*cutJob).isFollowed, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Ack(ctx) }), ""},
-	{"retry", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return j.delivery.Retry(ctx, time.Millisecond)
-	}), ""},
-	{"retry of the last attempt", (*cutJob).isReservedLast, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return j.delivery.Retry(ctx, time.Millisecond)
-	}), ""},
-	{"release", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Release(ctx) }), ""},
-	{"extend", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+	{"ack of a job with a follower", (*cutJob).isFollowed, does(func(j *cutJob, c *client.Client) error { return j.delivery.Ack(j.ctx()) }), ""},
+	{"retry", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond) }), ""},
+	{"retry of the last attempt", (*cutJob).isReservedLast, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond) }), ""},
+	{"release", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Release(j.ctx()) }), ""},
+	{"extend", (*cutJob).isReserved, func(j *cutJob, c *client.Client) (string, error) {
 		j.toAck = true
-		return "done", j.delivery.Extend(ctx, 2*time.Hour)
+		return "done", j.delivery.Extend(j.ctx(), 2*time.Hour)
 	}, ""},
-	{"extend", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+	{"extend", (*cutJob).isReserved, func(j *cutJob, c *client.Client) (string, error) {
 		j.toAck = true
-		_, err := c.ExtendBatch(ctx, []*client.Delivery{j.delivery}, 0)
+		_, err := c.ExtendBatch(j.ctx(), []*client.Delivery{j.delivery}, 0)
 		return "done", err
 	}, ""},
-	{"bury", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Bury(ctx, "why") }), ""},
-	{"requeue", (*cutJob).isDead, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return c.Requeue(ctx, cutID) }), ""},
-	{"remove", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		removed, err := c.Remove(ctx, cutID)
-		return fmt.Sprint(removed), err
-	}, "removed"},
-	{"reschedule", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return c.Reschedule(ctx, cutID, time.Millisecond)
-	}), ""},
-	{"drop a dead letter", (*cutJob).isDead, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		dropped, err := c.DropDead(ctx, "t", cutID)
-		return fmt.Sprint(dropped), err
-	}, "removed"},
-	{"drop a dead letter", (*cutJob).isDead, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		dropped, err := c.DropAllDead(ctx, "t")
-		return fmt.Sprint(dropped), err
-	}, "removed"},
-	{"pause", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return c.Pause(ctx, "t", client.PauseOptions{})
-	}), ""},
-	{"resume", (*cutJob).isHeld, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		was, err := c.Resume(ctx, "t")
-		return fmt.Sprint(was), err
-	}, ""},
-	{"back off", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return c.BackOff(ctx, "t", time.Hour) }), ""},
-	{"set limit", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1})
-	}), ""},
-	{"set limit", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return c.SetLimit(ctx, "t", client.Limit{Rate: 1000})
-	}), ""},
-	{"end limit", (*cutJob).isLimited, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
-		return c.SetLimit(ctx, "t", client.Limit{})
-	}), ""},
+	{"bury", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Bury(j.ctx(), "why") }), ""},
+	{"requeue", (*cutJob).isDead, does(func(j *cutJob, c *client.Client) error { return c.Requeue(j.ctx(), cutID) }), ""},
+	{"remove", (*cutJob).isReserved, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Remove(j.ctx(), cutID) }), "removed"},
+	{"reschedule", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return c.Reschedule(j.ctx(), cutID, time.Millisecond) }), ""},
+	{"drop a dead letter", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (int, error) { return c.DropDead(j.ctx(), "t", cutID) }), "removed"},
+	{"drop a dead letter", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (int, error) { return c.DropAllDead(j.ctx(), "t") }), "removed"},
+	{"pause", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.Pause(j.ctx(), "t", client.PauseOptions{}) }), ""},
+	{"resume", (*cutJob).isHeld, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Resume(j.ctx(), "t") }), ""},
+	{"back off", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.BackOff(j.ctx(), "t", time.Hour) }), ""},
+	{"set limit", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.SetLimit(j.ctx(), "t", client.Limit{Concurrency: 1}) }), ""},
+	{"set limit", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.SetLimit(j.ctx(), "t", client.Limit{Rate: 1000}) }), ""},
+	{"end limit", (*cutJob).isLimited, does(func(j *cutJob, c *client.Client) error { return c.SetLimit(j.ctx(), "t", client.Limit{}) }), ""},
 	{"reserve the one that may be", (*cutJob).isLimited, reserveToAck, ""},
-	{"ack of the one that may be", (*cutJob).isTheOne, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Ack(ctx) }), "acked"},
+	{"ack of the one that may be", (*cutJob).isTheOne, does(func(j *cutJob, c *client.Client) error { return j.delivery.Ack(j.ctx()) }), "acked"},
 }
 
 // does is a call without a result.
-func does(call func(context.Context, *cutJob, *client.Client) error) func(context.Context, *cutJob, *client.Client) (string, error) {
-	return func(ctx context.Context, j *cutJob, c *client.Client) (string, error) { return "done", call(ctx, j, c) }
+func does(call func(*cutJob, *client.Client) error) func(*cutJob, *client.Client) (string, error) {
+	return func(j *cutJob, c *client.Client) (string, error) { return "done", call(j, c) }
+}
+
+// says is a call whose result the table has.
+func says[T any](call func(*cutJob, *client.Client) (T, error)) func(*cutJob, *client.Client) (string, error) {
+	return func(j *cutJob, c *client.Client) (string, error) {
+		result, err := call(j, c)
+		return fmt.Sprint(result), err
+	}
 }
 
 // reserveToAck reserves the job, which its consumer acknowledges at the end.
-func reserveToAck(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-	list, err := c.ReserveBatch(ctx, "t", 1, time.Hour)
+func reserveToAck(j *cutJob, c *client.Client) (string, error) {
+	list, err := c.ReserveBatch(j.ctx(), "t", 1, time.Hour)
 	if err == nil {
 		j.delivered++
 		j.delivery, j.toAck = list[0], true
@@ -142,19 +126,19 @@ func (j *cutJob) isReady() { j.push(cutID, "t") }
 func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
 
 // follow pushes a follower.
-func (j *cutJob) follow(ctx context.Context, c *client.Client) error {
-	return errOf(c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.Follow))
+func (j *cutJob) follow(c *client.Client) error {
+	return errOf(c.Push(j.ctx(), cutMessage, 0, client.Follow))
 }
 
 func (j *cutJob) isFollowed() {
 	j.TB.Helper()
 	j.isReserved()
-	check(j.TB, j.follow(j.TB.Context(), j.Client))
+	check(j.TB, j.follow(j.Client))
 }
 
 func (j *cutJob) isReservedLast() {
 	j.TB.Helper()
-	_, err := j.Push(j.TB.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.MaxAttempts(1))
+	_, err := j.Push(j.ctx(), cutMessage, 0, client.MaxAttempts(1))
 	check(j.TB, err)
 	j.reserve(j.Client)
 }
@@ -162,13 +146,13 @@ func (j *cutJob) isReservedLast() {
 func (j *cutJob) isDead() {
 	j.TB.Helper()
 	j.isReserved()
-	check(j.TB, j.delivery.Bury(j.TB.Context(), "why"))
+	check(j.TB, j.delivery.Bury(j.ctx(), "why"))
 	j.delivery, j.delivered = nil, 0
 }
 
 func (j *cutJob) reserve(c *client.Client) {
 	j.TB.Helper()
-	list, err := c.ReserveBatch(j.TB.Context(), "t", 1, time.Hour)
+	list, err := c.ReserveBatch(j.ctx(), "t", 1, time.Hour)
 	check(j.TB, err)
 	j.delivered++
 	j.delivery = list[0]
@@ -187,13 +171,13 @@ func (j *cutJob) id() string {
 func (j *cutJob) fallDue() {
 	j.TB.Helper()
 	if id := j.id(); id != cutID {
-		check(j.TB, j.Reschedule(j.TB.Context(), id, time.Millisecond))
+		check(j.TB, j.Reschedule(j.ctx(), id, time.Millisecond))
 	}
 }
 
 func (j *cutJob) where() string {
 	j.TB.Helper()
-	job, err := j.Get(j.TB.Context(), j.id())
+	job, err := j.Get(j.ctx(), j.id())
 	if errors.Is(err, client.ErrNotFound) {
 		return "none"
 	}
@@ -204,14 +188,14 @@ func (j *cutJob) where() string {
 // isHeld makes the job ready in a paused topic.
 func (j *cutJob) isHeld() {
 	j.TB.Helper()
-	check(j.TB, j.Pause(j.TB.Context(), "t", client.PauseOptions{}))
+	check(j.TB, j.Pause(j.ctx(), "t", client.PauseOptions{}))
 	j.isReady()
 }
 
 // isLimited makes the job ready in a topic that is limited to one at a time.
 func (j *cutJob) isLimited() {
 	j.TB.Helper()
-	check(j.TB, j.SetLimit(j.TB.Context(), "t", client.Limit{Concurrency: 1}))
+	check(j.TB, j.SetLimit(j.ctx(), "t", client.Limit{Concurrency: 1}))
 	j.isReady()
 }
 
@@ -221,7 +205,7 @@ func (j *cutJob) isTheOne() { j.isLimited(); j.reserve(j.Client) }
 // limited describes a topic with a limit, as in the table.
 func (j *cutJob) limited() string {
 	j.TB.Helper()
-	l, err := j.Limit(j.TB.Context(), "t")
+	l, err := j.Limit(j.ctx(), "t")
 	check(j.TB, err)
 	if l != (client.Limit{}) {
 		return ", limited"
@@ -231,7 +215,7 @@ func (j *cutJob) limited() string {
 
 func (j *cutJob) held() bool {
 	j.TB.Helper()
-	paused, err := j.Paused(j.TB.Context())
+	paused, err := j.Paused(j.ctx())
 	check(j.TB, err)
 	return len(paused) > 0
 }
@@ -249,7 +233,7 @@ func (j *cutJob) endLease() {
 // is no job.
 func (j *cutJob) drain(gone string) string {
 	j.TB.Helper()
-	ctx := j.TB.Context()
+	ctx := j.ctx()
 	if j.toAck && j.delivery.Ack(ctx) == nil {
 		gone = "acked"
 	}

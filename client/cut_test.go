@@ -102,7 +102,7 @@ const firstScript = 4
 func (f *fixture) cutEverywhere(t *testing.T, cutter *redistest.Cutter, op cutOperation) []cutOutcome {
 	t.Helper()
 	var outcomes []cutOutcome
-	first := rounds(1, firstScript)
+	first := redistest.Rounds(firstScript, 1)
 	for n := first; ; n++ {
 		for _, after := range []bool{false, true} {
 			o, cut := f.cut(t, cutter, op, n, after)
@@ -154,7 +154,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	f.Do("SCRIPT", "FLUSH")
 
 	cutter.Arm(n, after)
-	_, failure = op.call(f.TB.Context(), j, c)
+	_, failure = op.call(j, c)
 	commands := cutter.Commands()
 	if len(commands) < n {
 		answerOf(f.TB, "", failure)
@@ -169,7 +169,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	}
 	o.row.then += j.limited()
 	if again {
-		answer, err := op.call(f.TB.Context(), j, c)
+		answer, err := op.call(j, c)
 		o.row.again = answerOf(f.TB, answer, err)
 	}
 	gone := op.gone

@@ -26,46 +26,6 @@ var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
 	"Bury":    func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad") },
 }
 
-// Each call has its effect on the job and its attempts.
-func TestSettle(t *testing.T) {
-	f := start(t)
-	kept := buckets{"a": "t old", "b": "t old"}
-	b, back := queues{"t": {"b"}}, state{Ready: queues{"t": {"b", "a"}}, Buckets: kept}
-	refused := client.Cause(errors.New("refused"))
-	for _, c := range []struct {
-		name     string
-		call     func(ctx context.Context, d *client.Delivery) error
-		want     state
-		wantDue  time.Duration
-		attempts int // number of attempts made
-		text     string
-	}{
-		{"Ack", verbs["Ack"], state{Ready: b, Buckets: buckets{"b": "t old"}}, never, 0, ""},
-		{"Retry", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 1, ""},
-		{"Retry at once", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0) }, back, never, 1, ""},
-		{"Retry with its cause", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0, refused) }, back, never, 1, "refused"},
-		{"Retry without a cause", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0, client.Cause(nil)) }, back, never, 1, ""},
-		{"Release", verbs["Release"], state{Ready: queues{"t": {"a", "b"}}, Buckets: kept}, never, 0, ""},
-		{"Snooze", func(ctx context.Context, d *client.Delivery) error { return d.Snooze(ctx, time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 0, ""},
-		{"Extend", func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, 2*time.Hour) }, state{Reserved: []string{"a"}, Counts: buckets{"t": "1"}, Ready: b, Buckets: kept}, 2 * time.Hour, 1, ""},
-		{"Bury", func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad", refused) }, state{Ready: b, Buckets: buckets{"b": "t old"}, Dead: queues{"t": {"a"}}, Letters: buckets{"a": "t old"}}, never, 1, "refused"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := f.with(t)
-			f.seed(all(ready("a", "t"), ready("b", "t"))...)
-			d := f.reserve("t")
-			from := f.Clock()
-			check(t, c.call(t.Context(), d))
-			f.Expect(c.want)
-			expectDue(t, f.Due("a"), from, f.Clock(), c.wantDue)
-			job, err := f.Get(t.Context(), "a")
-			if gone := c.name == "Ack"; errors.Is(err, client.ErrNotFound) != gone || job.Attempts != c.attempts || job.Error != c.text {
-				t.Errorf("Get = %+v, %v, want %d attempts, error %q", job, err, c.attempts, c.text)
-			}
-		})
-	}
-}
-
 // Long texts are cut at a whole character.
 func TestLongTexts(t *testing.T) {
 	f := start(t)
@@ -326,4 +286,61 @@ func TestAckThatWasNotSent(t *testing.T) {
 	expectErr(t, "Ack with its context done", d.Ack(done(t.Context())), context.Canceled)
 	f.Remove(t.Context(), "a")
 	expectErr(t, "Ack of a job that was removed", d.Ack(t.Context()), client.ErrLeaseLost)
+}
+
+// A delivery with a wrong topic, ID or token changes nothing.
+func TestDeliveryOfAnother(t *testing.T) {
+	f := start(t)
+	f.push("b", "u")
+	other := f.reserve("u")
+	f.push("a", "t")
+	d := f.reserve("t")
+	before, due := f.State(), f.Due("a")
+	for what, wrong := range map[string]*client.Delivery{
+		"topic":          f.Delivery("u", "a", d.Token),
+		"no topic":       f.Delivery("", "a", d.Token),
+		"ID":             f.Delivery("t", "b", d.Token),
+		"no ID":          f.Delivery("t", "", d.Token),
+		"unknown ID":     f.Delivery("t", "c", d.Token),
+		"token":          f.Delivery("t", "a", d.Token+1),
+		"another's":      f.Delivery("t", "a", other.Token),
+		"no token":       f.Delivery("t", "a", 0),
+		"negative token": f.Delivery("t", "a", -d.Token),
+	} {
+		for name, call := range verbs {
+			if err := call(t.Context(), wrong); !errors.Is(err, client.ErrLeaseLost) {
+				t.Errorf("%s with another %s: %v, want ErrLeaseLost", name, what, err)
+			}
+		}
+		f.Expect(before)
+		if now := f.Due("a"); now != due {
+			t.Errorf("%s: due at %f, was %f", what, now, due)
+		}
+	}
+}
+
+// A program that has the topic, ID and token of a reserved job can settle it through another Client. TestModel and
+// TestTwoSettlementsOfOneJob make the other calls.
+func TestDeliveryOfElsewhere(t *testing.T) {
+	f := start(t)
+	c := f.open()
+	var list []*client.Delivery
+	for _, d := range f.reserveAll(f.Client, 3) {
+		list = append(list, c.Delivery(d.Topic, d.ID, d.Token))
+	}
+	if d := list[0]; !d.Deadline().IsZero() || d.Lease() != 0 {
+		t.Errorf("deadline %v, lease %v, want none", d.Deadline(), d.Lease())
+	}
+	list[1] = c.Delivery("u", list[1].ID, list[1].Token)
+	from := f.Clock()
+	results, err := c.ExtendBatch(t.Context(), list, 2*time.Hour)
+	expectErr(t, "ExtendBatch", err, client.ErrLeaseLost)
+	expectErrs(t, results, nil, client.ErrLeaseLost, nil)
+	f.leased("extended", list[0], from, 2*time.Hour)
+	results, err = c.AckBatch(t.Context(), list)
+	expectErr(t, "AckBatch", err, client.ErrLeaseLost)
+	expectErrs(t, results, nil, client.ErrLeaseLost, nil)
+	if got := f.State(); len(got.Reserved) != 1 || got.Counts["t"] != "1" {
+		t.Errorf("left: %+v", got)
+	}
 }

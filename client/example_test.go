@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -47,16 +46,19 @@ func open(opts ...client.Option) (context.Context, *client.Client) {
 	return context.Background(), c
 }
 
-// reserved pushes a job and reserves it.
-func reserved(ctx context.Context, c *client.Client, m client.Message) *client.Delivery {
-	if _, err := c.Push(ctx, m, 0); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, time.Minute, m.Topic)
+// must returns the value of a call that succeeds, and ok wants that one does. A program handles the error.
+func must[T any](value T, err error) T { ok(err); return value }
+
+func ok(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return d
+}
+
+// reserved pushes a job and reserves it.
+func reserved(ctx context.Context, c *client.Client, m client.Message) *client.Delivery {
+	must(c.Push(ctx, m, 0))
+	return must(c.Reserve(ctx, time.Minute, time.Minute, m.Topic))
 }
 
 func ExampleOpen() {
@@ -119,14 +121,8 @@ func ExampleClient_Push() {
 	ctx, c := open()
 	defer c.Close()
 
-	id, err := c.Push(ctx, client.Message{Topic: "remind", Body: "tea"}, 5*time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	job, err := c.Get(ctx, id)
-	if err != nil {
-		log.Fatal(err)
-	}
+	id := must(c.Push(ctx, client.Message{Topic: "remind", Body: "tea"}, 5*time.Minute))
+	job := must(c.Get(ctx, id))
 	fmt.Println(job.State, time.Until(job.Due).Round(time.Minute))
 	// Output: waiting 5m0s
 }
@@ -138,18 +134,11 @@ func ExampleTopic() {
 
 	ctx, c := open()
 	defer c.Close()
-	if _, err := closeOrder.Push(ctx, c, Order{"order-1", "Ann"}, 0); err != nil {
-		log.Fatal(err)
-	}
+	must(closeOrder.Push(ctx, c, Order{"order-1", "Ann"}, 0))
 	// With your own ID:
-	m, err := closeOrder.Message(Order{"order-2", "Bob"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(closeOrder.Message(Order{"order-2", "Bob"}))
 	m.ID = "close-order-2"
-	if _, err := c.Push(ctx, m, 0); err != nil {
-		log.Fatal(err)
-	}
+	must(c.Push(ctx, m, 0))
 
 	for range 2 {
 		m, err := c.Pop(ctx, string(closeOrder))
@@ -167,9 +156,7 @@ func ExampleClient_Push_again() {
 
 	for _, body := range []string{"one item in the cart", "two items in the cart"} {
 		m := client.Message{ID: "cart-17", Topic: "abandoned", Body: body}
-		if _, err := c.Push(ctx, m, 20*time.Millisecond); err != nil {
-			log.Fatal(err)
-		}
+		must(c.Push(ctx, m, 20*time.Millisecond))
 	}
 	m, err := c.BPop(ctx, 10*time.Second, "abandoned")
 	fmt.Println(m.Body, err)
@@ -185,14 +172,8 @@ func ExampleClient_PushAt() {
 	defer c.Close()
 
 	due := time.Date(2099, time.December, 31, 23, 59, 0, 0, time.UTC)
-	id, err := c.PushAt(ctx, client.Message{Topic: "fireworks", Body: "light"}, due)
-	if err != nil {
-		log.Fatal(err)
-	}
-	job, err := c.Get(ctx, id)
-	if err != nil {
-		log.Fatal(err)
-	}
+	id := must(c.PushAt(ctx, client.Message{Topic: "fireworks", Body: "light"}, due))
+	job := must(c.Get(ctx, id))
 	fmt.Println(job.Due.UTC())
 	// Output: 2099-12-31 23:59:00 +0000 UTC
 }
@@ -201,9 +182,7 @@ func ExampleClient_Pop() {
 	ctx, c := open()
 	defer c.Close()
 
-	if _, err := c.Push(ctx, client.Message{ID: "1", Topic: "mail", Body: "hello"}, 0); err != nil {
-		log.Fatal(err)
-	}
+	must(c.Push(ctx, client.Message{ID: "1", Topic: "mail", Body: "hello"}, 0))
 	for {
 		m, err := c.Pop(ctx, "mail")
 		if errors.Is(err, client.ErrEmpty) {
@@ -224,17 +203,12 @@ func ExampleClient_Pop() {
 func ExampleClient_BPop() {
 	ctx, stop := context.WithCancel(context.Background()) // usually signal.NotifyContext
 	defer stop()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	c := must(client.Open(redisURL))
 	defer c.Close()
 
 	for n := 1; n <= 3; n++ {
 		m := client.Message{Topic: "sms", Body: fmt.Sprint("message ", n)}
-		if _, err := c.Push(ctx, m, time.Duration(n)*20*time.Millisecond); err != nil {
-			log.Fatal(err)
-		}
+		must(c.Push(ctx, m, time.Duration(n)*20*time.Millisecond))
 	}
 	for {
 		m, err := c.BPop(ctx, 0, "urgent", "sms")
@@ -262,16 +236,11 @@ func ExampleClient_Get() {
 	defer c.Close()
 
 	m := client.Message{ID: "order-4713", Topic: "archive", Body: "4713"}
-	if _, err := c.Push(ctx, m, 0, client.ReadyMaxLifetime(24*time.Hour)); err != nil {
-		log.Fatal(err)
-	}
-	job, err := c.Get(ctx, "order-4713")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(c.Push(ctx, m, 0, client.ReadyMaxLifetime(24*time.Hour)))
+	job := must(c.Get(ctx, "order-4713"))
 	fmt.Println(job.State, job.Topic, job.Body, job.TTL.Round(time.Hour))
 
-	_, err = c.Get(ctx, "unknown")
+	_, err := c.Get(ctx, "unknown")
 	fmt.Println(errors.Is(err, client.ErrNotFound))
 	// Output:
 	// ready archive 4713 24h0m0s
@@ -283,17 +252,10 @@ func ExampleClient_Reschedule() {
 	defer c.Close()
 
 	m := client.Message{ID: "session-9", Topic: "log_out", Body: "9"}
-	if _, err := c.Push(ctx, m, time.Minute); err != nil {
-		log.Fatal(err)
-	}
+	must(c.Push(ctx, m, time.Minute))
 	// The user is active again: wait another half hour from now.
-	if err := c.Reschedule(ctx, "session-9", 30*time.Minute); err != nil {
-		log.Fatal(err)
-	}
-	job, err := c.Get(ctx, "session-9")
-	if err != nil {
-		log.Fatal(err)
-	}
+	ok(c.Reschedule(ctx, "session-9", 30*time.Minute))
+	job := must(c.Get(ctx, "session-9"))
 	fmt.Println(time.Until(job.Due).Round(time.Minute))
 	// Output: 30m0s
 }
@@ -371,10 +333,7 @@ func ExampleFollow() {
 		fmt.Println(pushed.Outcome, err)
 	}
 	changed("title")
-	build, err := c.Reserve(ctx, time.Second, time.Minute, "build")
-	if err != nil {
-		log.Fatal(err)
-	}
+	build := must(c.Reserve(ctx, time.Second, time.Minute, "build"))
 	changed("logo") // while it is being built
 	fmt.Println(build.Body, build.Ack(ctx))
 	next, err := c.Pop(ctx, "build")
@@ -412,37 +371,23 @@ func ExampleReadyMaxLifetime() {
 
 	// The job is useless ten minutes after it falls due.
 	m := client.Message{Topic: "weather", Body: "rain"}
-	id, err := c.Push(ctx, m, time.Hour, client.ReadyMaxLifetime(10*time.Minute))
-	if err != nil {
-		log.Fatal(err)
-	}
-	job, err := c.Get(ctx, id)
-	if err != nil {
-		log.Fatal(err)
-	}
+	id := must(c.Push(ctx, m, time.Hour, client.ReadyMaxLifetime(10*time.Minute)))
+	job := must(c.Get(ctx, id))
 	fmt.Println(job.TTL.Round(time.Minute))
 	// Output: 1h10m0s
 }
 
 // The hook reports jobs that nobody took in time.
 func ExampleWithStaleHook() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL, client.WithStaleHook(func(ids []string) {
-		fmt.Println("too late:", ids)
-	}))
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open(client.WithStaleHook(func(ids []string) { fmt.Println("too late:", ids) }))
 	defer c.Close()
 
 	m := client.Message{ID: "order-4714", Topic: "late", Body: "4714"}
-	if _, err := c.Push(ctx, m, 0, client.ReadyMaxLifetime(time.Millisecond)); err != nil {
-		log.Fatal(err)
-	}
+	must(c.Push(ctx, m, 0, client.ReadyMaxLifetime(time.Millisecond)))
 	for job := error(nil); !errors.Is(job, client.ErrNotFound); { // until its lifetime is over
 		_, job = c.Get(ctx, "order-4714")
 	}
-	_, err = c.Pop(ctx, "late")
+	_, err := c.Pop(ctx, "late")
 	fmt.Println(errors.Is(err, client.ErrEmpty), c.Counters().Stale)
 	// Output:
 	// too late: [order-4714]
@@ -451,22 +396,13 @@ func ExampleWithStaleHook() {
 
 // Two applications do not see each other's jobs. Each needs a server with its prefix.
 func ExampleWithPrefix() {
-	ctx := context.Background()
-	shop, err := client.Open(redisURL, client.WithPrefix("shop:"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, shop := open(client.WithPrefix("shop:"))
 	defer shop.Close()
-	forum, err := client.Open(redisURL, client.WithPrefix("forum:"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	_, forum := open(client.WithPrefix("forum:"))
 	defer forum.Close()
 
-	if _, err := shop.Push(ctx, client.Message{ID: "1", Topic: "mail", Body: "hello"}, 0); err != nil {
-		log.Fatal(err)
-	}
-	_, err = forum.Pop(ctx, "mail")
+	must(shop.Push(ctx, client.Message{ID: "1", Topic: "mail", Body: "hello"}, 0))
+	_, err := forum.Pop(ctx, "mail")
 	fmt.Println(errors.Is(err, client.ErrEmpty))
 	m, err := shop.Pop(ctx, "mail")
 	fmt.Println(m.Body, err)
@@ -485,9 +421,7 @@ func ExampleClient_PushBatch() {
 		m := client.Message{ID: fmt.Sprint("member-", n), Topic: "remind", Body: fmt.Sprint(n)}
 		jobs = append(jobs, client.Delayed{Message: m, Delay: 27 * 24 * time.Hour})
 	}
-	if _, err := c.PushBatch(ctx, jobs); err != nil {
-		log.Fatal(err)
-	}
+	must(c.PushBatch(ctx, jobs))
 
 	// A job that exists does not affect the other jobs.
 	jobs = append(jobs, client.Delayed{Message: client.Message{ID: "member-3", Topic: "remind", Body: "3"}})
@@ -510,15 +444,10 @@ func ExampleClient_PopBatch() {
 	defer c.Close()
 
 	for n := range 3 {
-		if _, err := c.Push(ctx, client.Message{Topic: "rate", Body: fmt.Sprint(n)}, 0); err != nil {
-			log.Fatal(err)
-		}
+		must(c.Push(ctx, client.Message{Topic: "rate", Body: fmt.Sprint(n)}, 0))
 	}
 
-	first, err := c.BPop(ctx, time.Minute, "rate")
-	if err != nil {
-		log.Fatal(err)
-	}
+	first := must(c.BPop(ctx, time.Minute, "rate"))
 	others, err := c.PopBatch(ctx, "rate", 100)
 	if err != nil && !errors.Is(err, client.ErrEmpty) {
 		log.Fatal(err)
@@ -530,471 +459,4 @@ func ExampleClient_PopBatch() {
 	// 0
 	// 1
 	// 2
-}
-
-// The job stays in Redis until it is acknowledged. If this consumer crashed, the job would be redelivered after 30 s,
-// the lease that Reserve asks for here.
-func ExampleClient_Reserve() {
-	ctx, c := open()
-	defer c.Close()
-
-	if _, err := c.Push(ctx, client.Message{ID: "mail-1", Topic: "send_mail", Body: "hello"}, 0); err != nil {
-		log.Fatal(err)
-	}
-
-	d, err := c.Reserve(ctx, time.Minute, 30*time.Second, "send_mail")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(d.Body, "attempt", d.Attempt)
-	if err := d.Ack(ctx); err != nil {
-		log.Fatal(err) // ErrLeaseLost: it took too long, and another consumer may have the job now
-	}
-	_, err = c.Get(ctx, "mail-1")
-	fmt.Println(errors.Is(err, client.ErrNotFound))
-	// Output:
-	// hello attempt 1
-	// true
-}
-
-// A pool of workers handles ten jobs at a time, at most two of them reports.
-func ExampleClient_Fetch() {
-	ctx, c := open()
-	defer c.Close()
-
-	for n := range 3 {
-		for _, topic := range []string{"report", "invoice"} {
-			if _, err := c.Push(ctx, client.Message{Topic: topic, Body: fmt.Sprint(topic, " ", n)}, 0); err != nil {
-				log.Fatal(err)
-			}
-		}
-	}
-	list, err := c.Fetch(ctx, client.FetchOptions{
-		Topics: []client.FetchTopic{{Topic: "invoice"}, {Topic: "report", Max: 2}},
-		Max:    10,
-		Lease:  time.Minute,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, d := range list {
-		fmt.Println(d.Body)
-	}
-	if _, err := c.AckBatch(ctx, list); err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// invoice 0
-	// invoice 1
-	// invoice 2
-	// report 0
-	// report 1
-}
-
-// A job that fails is retried, with a longer delay each time, until its attempts are used up.
-func ExampleDelivery_Retry() {
-	ctx, c := open()
-	defer c.Close()
-
-	if _, err := c.Push(ctx, client.Message{ID: "hook", Topic: "webhook", Body: "b"}, 0, client.MaxAttempts(2)); err != nil {
-		log.Fatal(err)
-	}
-	for {
-		d, err := c.Reserve(ctx, time.Minute, time.Minute, "webhook")
-		if err != nil {
-			log.Fatal(err)
-		}
-		failure := errors.New("502 Bad Gateway")
-		err = d.Retry(ctx, time.Duration(d.Attempt)*10*time.Millisecond, client.Cause(failure))
-		if errors.Is(err, client.ErrExhausted) {
-			break
-		}
-		fmt.Println("attempt", d.Attempt, err)
-	}
-	job, err := c.Get(ctx, "hook")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(job.State, job.Attempts, job.Error)
-	// Output:
-	// attempt 1 <nil>
-	// dead 2 502 Bad Gateway
-}
-
-// A consumer that stops releases the jobs that it has not begun. Such a job loses no attempt.
-func ExampleDelivery_Release() {
-	ctx, c := open()
-	defer c.Close()
-
-	d := reserved(ctx, c, client.Message{ID: "release", Topic: "release", Body: "b"})
-	if err := d.Release(ctx); err != nil {
-		log.Fatal(err)
-	}
-	job, err := c.Get(ctx, "release")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(job.State, job.Attempts)
-	// Output:
-	// ready 0
-}
-
-// It is too early for this job: it is delivered again in an hour, and no attempt counts.
-func ExampleDelivery_Snooze() {
-	ctx, c := open()
-	defer c.Close()
-
-	d := reserved(ctx, c, client.Message{ID: "postpone", Topic: "postpone", Body: "b"})
-	if err := d.Snooze(ctx, time.Hour); err != nil {
-		log.Fatal(err)
-	}
-	job, err := c.Get(ctx, "postpone")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(job.State, time.Until(job.Due).Round(time.Minute), job.Attempts)
-	// Output:
-	// waiting 1h0m0s 0
-}
-
-// Work that takes longer than expected keeps its lease.
-func ExampleDelivery_Extend() {
-	ctx, c := open()
-	defer c.Close()
-
-	if _, err := c.Push(ctx, client.Message{Topic: "video", Body: "b"}, 0); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, time.Minute, "video")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := d.Extend(ctx, time.Hour); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(time.Until(d.Deadline()).Round(time.Minute))
-	if err := d.Ack(ctx); err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// 1h0m0s
-}
-
-// A retry cannot help: the job becomes a dead letter, so that somebody can inspect it.
-func ExampleDelivery_Bury() {
-	ctx, c := open()
-	defer c.Close()
-
-	if _, err := c.Push(ctx, client.Message{ID: "bury", Topic: "bury", Body: "{"}, 0); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, time.Minute, "bury")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := d.Bury(ctx, "not a JSON object"); err != nil {
-		log.Fatal(err)
-	}
-	for letter, err := range c.Dead(ctx, "bury") {
-		fmt.Println(letter.ID, letter.Reason, err)
-	}
-	// Output:
-	// bury not a JSON object <nil>
-}
-
-// Each job has its own result: here the first job was removed meanwhile.
-func ExampleClient_AckBatch() {
-	ctx, c := open()
-	defer c.Close()
-
-	for n := range 2 {
-		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("ackbatch-", n), Topic: "ackbatch", Body: "b"}, 0); err != nil {
-			log.Fatal(err)
-		}
-	}
-	list, err := c.ReserveBatch(ctx, "ackbatch", 2, time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := c.Remove(ctx, "ackbatch-0"); err != nil {
-		log.Fatal(err)
-	}
-	results, err := c.AckBatch(ctx, list)
-	for _, r := range results {
-		fmt.Println(r.ID, r.Err)
-	}
-	fmt.Println(err)
-	// Output:
-	// ackbatch-0 the lease is lost: the job is gone
-	// ackbatch-1 <nil>
-	// delayer: ack batch: 1 of 2 jobs: "ackbatch-0": the lease is lost: the job is gone
-}
-
-// Leases are extended together; 0 extends each lease by its last duration.
-func ExampleClient_ExtendBatch() {
-	ctx, c := open()
-	defer c.Close()
-
-	for n := range 2 {
-		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("extendbatch-", n), Topic: "extendbatch", Body: "b"}, 0); err != nil {
-			log.Fatal(err)
-		}
-	}
-	list, err := c.ReserveBatch(ctx, "extendbatch", 2, time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := c.ExtendBatch(ctx, list, 0); err != nil {
-		log.Fatal(err)
-	}
-	for _, d := range list {
-		fmt.Println(d.ID, d.Lease())
-	}
-	if _, err := c.AckBatch(ctx, list); err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// extendbatch-0 1m0s
-	// extendbatch-1 1m0s
-}
-
-// Dead returns the newest dead letter first.
-func ExampleClient_Dead() {
-	ctx, c := open()
-	defer c.Close()
-
-	for n := range 2 {
-		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("dead-", n), Topic: "dead", Body: "b"})
-		if err := d.Bury(ctx, "no such order"); err != nil {
-			log.Fatal(err)
-		}
-	}
-	for letter, err := range c.Dead(ctx, "dead") {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(letter.ID, letter.Attempts, letter.Reason)
-	}
-	// Output:
-	// dead-1 1 no such order
-	// dead-0 1 no such order
-}
-
-// The cause of the failure is fixed, so the job is requeued.
-func ExampleClient_Requeue() {
-	ctx, c := open()
-	defer c.Close()
-
-	if err := reserved(ctx, c, client.Message{ID: "again", Topic: "again", Body: "b"}).Bury(ctx, "no such order"); err != nil {
-		log.Fatal(err)
-	}
-	if err := c.Requeue(ctx, "again"); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, time.Minute, "again")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(d.ID, d.Attempt, d.Ack(ctx))
-	// Output:
-	// again 1 <nil>
-}
-
-// Without IDs all dead letters of the topic are deleted.
-func ExampleClient_DropDead() {
-	ctx, c := open()
-	defer c.Close()
-
-	for n := range 2 {
-		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("drop-", n), Topic: "drop", Body: "b"})
-		if err := d.Bury(ctx, "no such order"); err != nil {
-			log.Fatal(err)
-		}
-	}
-	n, err := c.DropDead(ctx, "drop", "drop-0")
-	fmt.Println(n, err)
-	n, err = c.DropAllDead(ctx, "drop")
-	fmt.Println(n, err)
-	// Output:
-	// 1 <nil>
-	// 1 <nil>
-}
-
-// The mail server is being moved, so no consumer sends mail meanwhile.
-func ExampleClient_Pause() {
-	ctx, c := open(client.WithPrefix("pause:"))
-	defer c.Close()
-
-	if err := c.Pause(ctx, "mail", client.PauseOptions{For: 2 * time.Hour, Note: "the server is moved, ask Eve"}); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := c.Push(ctx, client.Message{ID: "welcome-7", Topic: "mail", Body: "7"}, 0); err != nil {
-		log.Fatal(err)
-	}
-	_, err := c.Pop(ctx, "mail")
-	fmt.Println(err)
-	paused, err := c.Paused(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, p := range paused {
-		fmt.Println(p.Topic, "for", p.End().Sub(p.Since), "as", p.Note)
-	}
-	was, err := c.Resume(ctx, "mail")
-	fmt.Println("was paused:", was, err)
-	m, err := c.Pop(ctx, "mail")
-	fmt.Println(m.ID, err)
-	// Output:
-	// delayer: pop "mail": no job is ready
-	// mail for 2h0m0s as the server is moved, ask Eve
-	// was paused: true <nil>
-	// welcome-7 <nil>
-}
-
-func ExampleClient_SetLimit() {
-	ctx, c := open(client.WithPrefix("limit:"))
-	defer c.Close()
-
-	if err := c.SetLimit(ctx, "invoice", client.Limit{Concurrency: 2}); err != nil {
-		log.Fatal(err)
-	}
-	for range 5 {
-		if _, err := c.Push(ctx, client.Message{Topic: "invoice", Body: "b"}, 0); err != nil {
-			log.Fatal(err)
-		}
-	}
-	first, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
-	fmt.Println(len(first), err)
-	_, err = c.ReserveBatch(ctx, "invoice", 10, time.Minute)
-	fmt.Println(errors.Is(err, client.ErrEmpty))
-	if err := first[0].Ack(ctx); err != nil {
-		log.Fatal(err)
-	}
-	next, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
-	fmt.Println(len(next), err)
-	// Output:
-	// 2 <nil>
-	// true
-	// 1 <nil>
-}
-
-func ExampleClient_Stats() {
-	ctx, c := open(client.WithPrefix("stats:"))
-	defer c.Close()
-
-	for _, delay := range []time.Duration{0, 0, time.Hour} {
-		if _, err := c.Push(ctx, client.Message{Topic: "mail", Body: "b"}, delay); err != nil {
-			log.Fatal(err)
-		}
-	}
-	if _, err := c.Reserve(ctx, time.Minute, time.Minute, "mail"); err != nil {
-		log.Fatal(err)
-	}
-	stats, err := c.Stats(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("waiting:", stats.Waiting)
-	for _, t := range stats.Topics {
-		fmt.Println(t.Topic, "ready:", t.Ready, "reserved:", t.Reserved, "dead:", t.Dead)
-	}
-	// Output:
-	// waiting: 1
-	// mail ready: 1 reserved: 1 dead: 0
-}
-
-// Counters counts lost replies, and entries whose jobs are gone.
-func ExampleClient_Counters() {
-	ctx, c := open()
-	defer c.Close()
-
-	if _, err := c.Pop(ctx, "counters"); !errors.Is(err, client.ErrEmpty) {
-		log.Fatal(err)
-	}
-	fmt.Printf("%+v\n", c.Counters())
-	// Output:
-	// {Stale:0 Lost:0}
-}
-
-func ExampleMaxAttempts() {
-	ctx, c := open()
-	defer c.Close()
-
-	if _, err := c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.MaxAttempts(1)); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, time.Minute, "once")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(d.Attempt, "of", d.MaxAttempts)
-	fmt.Println(d.Retry(ctx, time.Minute))
-	// Output:
-	// 1 of 1
-	// delayer: retry "once": the attempts are used up: the job is a dead letter now
-}
-
-// The producer knows how long the work takes. A consumer that asks for no lease gets this one.
-func ExampleTTR() {
-	ctx, c := open()
-	defer c.Close()
-
-	if _, err := c.Push(ctx, client.Message{Topic: "backup", Body: "b"}, 0, client.TTR(2*time.Hour)); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, 0, "backup")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(d.Lease(), d.Ack(ctx))
-	// Output:
-	// 2h0m0s <nil>
-}
-
-// A report is due each working day at seven in Berlin, for any number of servers and across clock changes. The schedule
-// is in force when the call returns.
-func ExampleClient_Schedule() {
-	ctx, c := open()
-	defer c.Close()
-
-	next, err := c.Schedule(ctx, client.Schedule{
-		Name:    "report",
-		Cron:    "0 7 * * mon-fri",
-		Zone:    "Europe/Berlin",
-		Topic:   "report",
-		Body:    `{"of":"yesterday"}`,
-		Overlap: client.OverlapSkip, // if yesterday's report is not done yet
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(next.Format("15:04"), time.Until(next) <= 73*time.Hour)
-
-	id, err := c.RunNow(ctx, "report") // one more report at once
-	fmt.Println(strings.HasPrefix(id, "{report}@now-"), err)
-
-	_, err = c.Schedule(ctx, client.Schedule{Name: "report", Cron: "0 7 * * mon-fry", Topic: "report", Body: "b"})
-	fmt.Println(err)
-	// Output:
-	// 07:00 true
-	// true <nil>
-	// delayer: schedule "report": invalid cron: "0 7 * * mon-fry", day of the week, "fry" at character 13: want 0 to 7, or sun to sat
-}
-
-// A program has its schedules in its code and sets them when it starts. Schedules that are no longer in the list are
-// deleted.
-func ExampleClient_SetSchedules() {
-	ctx, c := open()
-	defer c.Close()
-
-	for _, schedules := range [][]client.Schedule{
-		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}, {Name: "poll", Every: time.Minute, Topic: "poll", Body: "all"}},
-		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}}, // the next release of the program
-	} {
-		changed, err := c.SetSchedules(ctx, "shop", schedules)
-		fmt.Println(changed, err)
-	}
-	// Output:
-	// [clean poll] <nil>
-	// [poll] <nil>
 }

@@ -251,40 +251,6 @@ func TestGroupRace(t *testing.T) {
 	until(t, "nothing is left", func() bool { s := f.State(); return len(s.Buckets)+len(s.Pool)+len(s.Ready) == 0 })
 }
 
-// A push that fails changes nothing, neither at maxmemory nor with a broken key of the group.
-func TestGroupRefused(t *testing.T) {
-	f := start(t, undivided, alone)
-	push := func(key string) error {
-		return errOf(f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group(key, client.GroupOptions{Max: 2, Longest: time.Hour}), client.Once(time.Hour)))
-	}
-	f.group("k", "0", longGroup)
-	f.Do("SET", "delayer:group:{t:broken}", "x")
-	f.expectUnchanged(func() {
-		expectText(t, "broken", push("broken"), "WRONGTYPE")
-		f.Do("CONFIG", "SET", "maxmemory", 1)
-		expectText(t, "full Redis", push("k"), "OOM")
-		expectText(t, "full Redis", push("new"), "OOM")
-		f.Do("CONFIG", "SET", "maxmemory", 0)
-	})
-	check(t, push("k"))
-	// A broken group does not affect other groups.
-	batch := []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "1"}}}
-	for i, key := range []string{"broken", "whole"} {
-		batch[i].Options = []client.PushOption{client.Group(key, longGroup)}
-	}
-	results, err := f.PushBatch(t.Context(), batch)
-	if err == nil || !strings.Contains(fmt.Sprint(results[0].Err), "WRONGTYPE") || !errors.Is(results[1].Err, client.ErrOtherFailed) {
-		t.Errorf("got %v, %v", results, err)
-	}
-	// A broken queue does not refuse the push that fills the group. The server will report it.
-	f.Flush()
-	f.Do("SET", "delayer:ready_queue:t", "x")
-	id, _ := f.group("k", "1", client.GroupOptions{Max: 1, Longest: time.Hour})
-	if due := f.Due(id); !(due <= f.Clock()) {
-		t.Errorf("it is due at %v", due)
-	}
-}
-
 // FuzzGroup checks that a group's body is the array of the bodies pushed to it, for any bodies.
 func FuzzGroup(f *testing.F) {
 	for _, body := range []string{"", "1", "1,2", "1],[2", "]", "[", `"\ud800"`, "\"\xff\"", " {} ", "nul", "null", "\"\x00\"", "1e999", strings.Repeat("[", 9999) + strings.Repeat("]", 9999), strings.Repeat("[", 10000) + strings.Repeat("]", 10000)} {

@@ -146,14 +146,6 @@ type (
 	buckets = map[string]string
 )
 
-// rounds returns how many rounds a test makes: n, or fewer in the short set.
-func rounds(n, short int) int {
-	if testing.Short() {
-		return short
-	}
-	return n
-}
-
 // check fails the test on an error.
 var check = redistest.Check
 

@@ -125,7 +125,7 @@ func message(id string) client.Message {
 // Old and new producers and consumers share a topic, with either server, and each job is delivered once.
 func TestOldAndNewOnOneTopic(t *testing.T) {
 	const each = 2
-	jobs := rounds(1200, 400)
+	jobs := redistest.Rounds(400, 1200)
 	for _, serverKind := range []string{"our server", "old server"} {
 		t.Run(serverKind, func(t *testing.T) {
 			t.Parallel()

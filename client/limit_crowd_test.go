@@ -71,7 +71,7 @@ func newCrowd(f *fixture) *limitedCrowd {
 // topics are paused, and limits change and end. No topic with a job and room for it stands still, no topic exceeds its
 // limit, and no job is lost or handled twice.
 func TestCrowdOfLimits(t *testing.T) {
-	*crowdJobs = cmp.Or(*crowdJobs, rounds(4500, 1500))
+	*crowdJobs = cmp.Or(*crowdJobs, redistest.Rounds(1500, 4500))
 	forms := map[string][]redistest.Need{"one or many": {alone}, "5 partitions": {alone, redistest.InPartitions(5)}}
 	if testing.Short() {
 		delete(forms, "5 partitions")

@@ -13,12 +13,13 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 var limitTime = flag.Duration("limit.for", 0, "how long the tests of limits run that measure one: 3s if it is 0, or 1s in the short set; 60s is what docs/adr/0011-limits-and-pauses.md tells of")
 
 func limitFor() time.Duration {
-	return cmp.Or(*limitTime, time.Duration(rounds(3, 1))*time.Second)
+	return cmp.Or(*limitTime, time.Duration(redistest.Rounds(1, 3))*time.Second)
 }
 
 func TestLimit(t *testing.T) {

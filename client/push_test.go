@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"errors"
 	"math"
 	"reflect"
 	"regexp"
@@ -13,48 +12,20 @@ import (
 
 const never = -1 // not waiting
 
-// A push applies its options: its delay from now, its lifetime, and its effect on a job that exists.
+// A push's delay counts from now, and its lifetime from when it is due. TestModel has the effects on a job that exists.
 func TestPush(t *testing.T) {
 	f := start(t)
-	waits := state{Pool: []string{"a"}, Buckets: buckets{"a": "t new"}}
-	isReady := state{Ready: queues{"t": {"a"}}, Buckets: waits.Buckets}
-	for _, tt := range []struct {
-		name    string
-		before  []string
-		delay   time.Duration
-		policy  client.PushOption
-		wantErr error
-		want    state
-		wantDue time.Duration // from now
-	}{
-		{"ready at once", nil, 0, client.Refuse, nil, isReady, never},
-		{"shortest delay", nil, 1, client.KeepEarlier, nil, waits, time.Millisecond},
-		{"longest delay", nil, client.MaxDelay, client.KeepLater, nil, waits, client.MaxDelay},
-		{"replace, sooner", waiting("a", "t"), time.Second, client.Replace, nil, waits, time.Second},
-		{"replace, later", waiting("a", "t"), 2000 * time.Second, client.Replace, nil, waits, 2000 * time.Second},
-		{"replace, ready", ready("a", "t"), time.Second, client.Replace, nil, waits, time.Second},
-		{"refuse", waiting("a", "t"), time.Second, client.Refuse, client.ErrExists, state{Pool: []string{"a"}, Buckets: buckets{"a": "t old"}}, 1000 * time.Second},
-		{"earlier, is later", waiting("a", "t"), 2000 * time.Second, client.KeepEarlier, nil, waits, 1000 * time.Second},
-		{"earlier, is earlier", waiting("a", "t"), time.Second, client.KeepEarlier, nil, waits, time.Second},
-		{"later, is later", waiting("a", "t"), 2000 * time.Second, client.KeepLater, nil, waits, 2000 * time.Second},
-		{"later, is earlier", waiting("a", "t"), time.Second, client.KeepLater, nil, waits, 1000 * time.Second},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := f.with(t)
-			from := f.Clock()
-			f.seed(tt.before...)
-			id, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "new"}, tt.delay, client.ReadyMaxLifetime(time.Hour), tt.policy)
-			to := f.Clock()
-			if !errors.Is(err, tt.wantErr) || (err == nil) != (id == "a") {
-				t.Errorf("Push = %q, %v, want error %v", id, err, tt.wantErr)
-			}
-			f.Expect(tt.want)
-			expectDue(t, f.Due("a"), from, to, tt.wantDue)
-			if err == nil {
-				kept := max(tt.wantDue, 0) + time.Hour
-				expectSpan(t, "expiry", f.expires("a"), from+kept.Seconds(), to+kept.Seconds())
-			}
-		})
+	for delay, due := range map[time.Duration]time.Duration{0: never, 1: time.Millisecond, time.Hour: time.Hour, client.MaxDelay: client.MaxDelay} {
+		f.Flush()
+		from := f.Clock()
+		check(t, errOf(f.Push(t.Context(), message("a"), delay, client.ReadyMaxLifetime(time.Hour))))
+		to := f.Clock()
+		if ready := len(f.State().Ready["t"]) == 1; ready != (delay == 0) {
+			t.Errorf("in %v: ready %v", delay, ready)
+		}
+		expectDue(t, f.Due("a"), from, to, due)
+		kept := (max(due, 0) + time.Hour).Seconds()
+		expectSpan(t, "expiry", f.expires("a"), from+kept, to+kept)
 	}
 }
 

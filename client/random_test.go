@@ -34,7 +34,7 @@ func TestModel(t *testing.T) {
 		startPartitions(t, partitionsOf(*modelSeed)).runAgainstModel(*modelSeed)
 		return
 	}
-	base, runs := rand.Uint64()>>1<<1, uint64(cmp.Or(*modelRuns, rounds(1200, 200)))
+	base, runs := rand.Uint64()>>1<<1, uint64(cmp.Or(*modelRuns, redistest.Rounds(200, 1200)))
 	for part := range uint64(2) {
 		t.Run(fmt.Sprint(partitionsOf(part)), func(t *testing.T) {
 			t.Parallel()

@@ -2,12 +2,15 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // waits waits until this many callers of the Client wait for the topic, and the Client is registered for its jobs.
@@ -119,4 +122,50 @@ func fetchTopics(names ...string) []client.FetchTopic {
 		topics[i].Topic = name
 	}
 	return topics
+}
+
+// tally counts the outcomes for each job.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (y *tally) add(id string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.counts == nil {
+		y.counts = map[string]int{}
+	}
+	y.counts[id]++
+}
+
+func (y *tally) count(id string) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.counts[id]
+}
+
+func (y *tally) total() int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.counts)
+}
+
+// consume pops in the background until the test ends or stop is called.
+func (f *fixture) consume(popped *tally, pop func(ctx context.Context) (client.Message, error)) (stop func()) {
+	return redistest.Background(f.TB, func(ctx context.Context) error {
+		for {
+			m, err := pop(ctx)
+			switch {
+			case err == nil:
+				popped.add(m.ID)
+			case ctx.Err() != nil:
+				return nil
+			case errors.Is(err, client.ErrEmpty):
+				time.Sleep(time.Millisecond)
+			default:
+				return err
+			}
+		}
+	})
 }

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write testdata/frozen anew")
 // command line is in cmd/delayer/testdata/commandlines.txt, the HTTP API in internal/web/api/openapitest/testdata/frozen.txt.)
 // After a deliberate change: go test ./internal/docs -run TestFrozen -update.
 func TestFrozen(t *testing.T) {
-	now := map[string]string{"settings": settings(), "metrics": metrics(t), "exit-codes": exitCodes(t)}
+	now := map[string]string{"settings": settings(), "metrics": metricNames(t), "exit-codes": exitCodes(t)}
 	for _, folder := range []string{"client", "client/worker", "client/delayertest", "client/otel", "server", "config", "logger"} {
 		now["go-"+strings.ReplaceAll(folder, "/", "-")] = exported(t, folder)
 	}
@@ -97,8 +97,8 @@ func settings() string {
 	return b.String()
 }
 
-// metrics returns the names that docs/metrics.md has; a test of internal/web/metrics compares them with a scrape.
-func metrics(t *testing.T) string {
+// metricNames returns the names that docs/metrics.md has; a test of internal/web/metrics compares them with a scrape.
+func metricNames(t *testing.T) string {
 	text := pages(t)["docs/metrics.md"]
 	names := regexp.MustCompile(`\bdelayer_[a-z_]+[a-z]\b(\{[a-z_,]+\})?`).FindAllString(text, -1)
 	slices.Sort(names)

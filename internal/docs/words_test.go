@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,10 +11,13 @@ import (
 	"testing"
 )
 
+// rule is a word or phrase that has a better one.
+type rule struct{ refused, instead string }
+
 // refused are phrases that a native engineer would not write, each with what to write instead. They are refused
 // in comments and in English documents. Common words that also have good uses (line, place, before, node) are
 // left to reviewers.
-var refused = []struct{ phrase, instead string }{
+var refused = []rule{
 	{`is that of|are those of`, "name the thing: Get implements Source"},
 	{`be it`, "whether … or"},
 	{`worth no`, "say what is left out"},
@@ -26,7 +30,7 @@ var refused = []struct{ phrase, instead string }{
 	{`has it (that|be)`, "makes, says"},
 	{`have (it|nothing|something) (be )?[a-z]+ed`, "make it …, stop"},
 	{`(has|have) (it|that|them|him|one|all|each|nothing|jobs|somebody|others) (be|do|go|look|wait|ask)`, "makes it …, lets it …"},
-	{`(^|[.:;] )Who(ever)? [a-z]+s`, "name who: a client that …"},
+	{`(?-i:(^|[.:;] )Who(ever)? [a-z]+s)`, "name who: a client that …"},
 	{`(those|they|he) who`, "name who: clients that …"},
 	{`for want of`, "without, because there is no"},
 	{`in the midst`, "during"},
@@ -50,7 +54,7 @@ var refused = []struct{ phrase, instead string }{
 }
 
 // names are the parts of identifiers that have a better word. Redis keys are texts, not identifiers, and stay.
-var names = []struct{ name, instead string }{
+var names = []rule{
 	{`[hH]eldBack`, "throttled"},
 	{`[sS]etAside`, "parked, in transit"},
 	{`[gG]iv(e|en)Back`, "release, returned"},
@@ -73,51 +77,32 @@ var goodUses = regexp.MustCompile(`if there (is|are) none|has to|have to`)
 // unworded are generated files, files of tools, the changelog, Chinese documents, and this file.
 var unworded = regexp.MustCompile(`(^|/)(gen/|\.)|\.zh-CN\.md$|^CHANGELOG\.md$|(^|/)words_test\.go$`)
 
+// search returns a function that reports what the rules refuse. In form %s is what they refuse.
+func search(t *testing.T, form string, rules []rule) func(file string, line int, text string) {
+	each := make([]*regexp.Regexp, len(rules))
+	var all []string
+	for i, r := range rules {
+		each[i] = regexp.MustCompile(fmt.Sprintf(form, r.refused))
+		all = append(all, r.refused)
+	}
+	some := regexp.MustCompile(fmt.Sprintf(form, strings.Join(all, "|"))) // most texts need no search for each
+	return func(file string, line int, text string) {
+		t.Helper()
+		if !some.MatchString(text) {
+			return
+		}
+		text = goodUses.ReplaceAllString(text, "")
+		for i, r := range each {
+			if found := r.FindString(text); found != "" {
+				t.Errorf("%s:%d: %q: write %s", file, line, found, rules[i].instead)
+			}
+		}
+	}
+}
+
 // TestWords refuses words that have a better one in comments, English documents and declared names.
 func TestWords(t *testing.T) {
-	phrases := make([]*regexp.Regexp, len(refused))
-	var anywhere []string
-	for i, r := range refused {
-		phrases[i] = regexp.MustCompile(`(?i)(^|\W)(` + r.phrase + `)(\W|$)`)
-		if strings.Contains(r.phrase, "(^|") { // matters where a sentence begins
-			phrases[i] = regexp.MustCompile(r.phrase + `\b`)
-		} else {
-			anywhere = append(anywhere, r.phrase)
-		}
-	}
-	identifiers := make([]*regexp.Regexp, len(names))
-	var parts []string
-	for i, n := range names {
-		identifiers[i] = regexp.MustCompile(n.name)
-		parts = append(parts, n.name)
-	}
-	// One search for all of them tells most texts from those that are worth a search for each.
-	anyPhrase, anyName := regexp.MustCompile(`(?i)\b(?:`+strings.Join(anywhere, "|")+`)\b`), regexp.MustCompile(strings.Join(parts, "|"))
-	report := func(file string, line int, found, instead string) {
-		t.Helper()
-		t.Errorf("%s:%d: %q: write %s", file, line, found, instead)
-	}
-	text := func(file string, line int, s string) {
-		if !anyPhrase.MatchString(s) && !strings.Contains(s, "Who") {
-			return
-		}
-		s = goodUses.ReplaceAllString(s, "")
-		for i, p := range phrases {
-			if found := p.FindString(s); found != "" {
-				report(file, line, strings.TrimSpace(found), refused[i].instead)
-			}
-		}
-	}
-	name := func(file string, line int, name string) {
-		if !anyName.MatchString(name) {
-			return
-		}
-		for i, id := range identifiers {
-			if id.MatchString(name) {
-				report(file, line, name, names[i].instead)
-			}
-		}
-	}
+	text, name := search(t, `(?i)\b(?:%s)\b`, refused), search(t, `%s`, names)
 	files := sources(t, ".go", ".lua", ".md")
 	if len(files) < 100 {
 		t.Fatalf("%d files", len(files))

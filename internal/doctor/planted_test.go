@@ -63,11 +63,7 @@ var planted = []fault{
 	}},
 	{"disk", "the last snapshot has failed", func(t *testing.T) installation {
 		f := redistest.Start(t)
-		redistest.Check(t, os.RemoveAll(f.Dir)) // so that no snapshot can be written
-		f.Do("BGSAVE")
-		redistest.Until(t, "the snapshot has failed", func() bool {
-			return strings.Contains(string(f.Do("INFO", "persistence").([]byte)), "rdb_last_bgsave_status:err")
-		})
+		failSnapshot(f)
 		return installation{redis: f.Pool()}
 	}},
 	{"replicas", "no replica", func(t *testing.T) installation {
@@ -142,6 +138,15 @@ var planted = []fault{
 	}},
 }
 
+// failSnapshot makes Redis fail to write a snapshot.
+func failSnapshot(f *redistest.Server) {
+	redistest.Check(f.TB, os.RemoveAll(f.Dir))
+	f.Do("BGSAVE")
+	redistest.Until(f.TB, "the snapshot has failed", func() bool {
+		return strings.Contains(string(f.Do("INFO", "persistence").([]byte)), "rdb_last_bgsave_status:err")
+	})
+}
+
 // slowConn is a connection over a slow network. A proxy may catch up after the machine was busy, and then one ping is fast.
 type slowConn struct{ net.Conn }
 
@@ -187,13 +192,6 @@ func TestEachFindingIsPlanted(t *testing.T) {
 // What keeps checks from being made is a finding, once, and the others are made.
 func TestEachErrorIsAFinding(t *testing.T) {
 	t.Parallel()
-	misconf := func(f *redistest.Server) {
-		redistest.Check(t, os.RemoveAll(f.Dir)) // so that no snapshot can be written
-		f.Do("BGSAVE")
-		redistest.Until(t, "the snapshot has failed", func() bool {
-			return strings.Contains(string(f.Do("INFO", "persistence").([]byte)), "rdb_last_bgsave_status:err")
-		})
-	}
 	wrongType := func(keys ...string) func(*redistest.Server) {
 		return func(f *redistest.Server) {
 			for _, key := range keys {
@@ -206,7 +204,7 @@ func TestEachErrorIsAFinding(t *testing.T) {
 		breaks        func(*redistest.Server)
 		args          []string
 	}{
-		{"MISCONF", "disk: the last snapshot has failed", misconf, []string{"--save", "3600 1"}},
+		{"MISCONF", "disk: the last snapshot has failed", failSnapshot, []string{"--save", "3600 1"}},
 		{"READONLY", "unreadable: redis: READONLY", func(f *redistest.Server) { f.Do("REPLICAOF", "127.0.0.1", 1) }, []string{"--replica-serve-stale-data", "yes"}},
 		{"NOREPLICAS", "unreadable: redis: NOREPLICAS", func(*redistest.Server) {}, []string{"--min-replicas-to-write", "1"}},
 		{"INFO", "servers: no server runs", func(*redistest.Server) {}, []string{"--rename-command", "INFO", ""}},

@@ -322,26 +322,6 @@ func TestFollowAtMaxmemory(t *testing.T) {
 	}
 }
 
-// A user who may not turn a follower into a job gets no job that has one, and buries none. See TestReserveWithoutPermission for the others.
-func TestFollowWithoutPermission(t *testing.T) {
-	t.Parallel()
-	b, user := onRedisAs(t)
-	for _, c := range []struct {
-		name, required string
-		call           func() error
-	}{
-		{"pop", "hset hdel pttl pexpire del", func() error { _, _, err := user.pop(t.Context(), []string{"t"}); return err }},
-		{"reserve of an exhausted job", "", func() error { return reserves(t.Context(), user.Store) }},
-	} {
-		b.withoutEach(t, c.name, c.required, func(t *testing.T) func() error {
-			b.heldX(t)
-			b.follow(t, 0)
-			b.leaseIsOver(t)
-			return c.call
-		})
-	}
-}
-
 // A ready follower is announced to consumers, a waiting one to servers.
 func TestFollowerIsAnnounced(t *testing.T) {
 	t.Parallel()

@@ -147,23 +147,33 @@ func TestGroupOnce(t *testing.T) {
 	})
 }
 
-// At maxmemory nothing changes. TestWithoutPermission covers missing permissions.
-func TestGroupAtMaxmemory(t *testing.T) {
+// A push that fails changes nothing, neither at maxmemory nor with a broken key of the group. TestWithoutPermission covers missing
+// permissions. A broken queue does not refuse the push that fills the group: the server will report it.
+func TestGroupRefused(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t, alone)
 	b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
+	b.do(t, "SET", b.keys.Group("{t:broken}"), "x")
 	was := b.state(t)
+	expectRefused := func(reason, key string, most int) {
+		t.Helper()
+		b.expectError(t, errorOf(b.Push([]Delayed{toGroup("t", key, "2", Group{Max: most, Longest: time.Hour})}).Do(t.Context())), reason)
+		b.expect(t, was)
+	}
+	expectRefused("WRONGTYPE", "broken", 0)
 	b.do(t, "CONFIG", "SET", "maxmemory", 1)
 	for _, key := range []string{"k", "new"} {
 		for _, most := range []int{0, 1, 2} {
-			_, err := b.Push([]Delayed{toGroup("t", key, "2", Group{Max: most, Longest: time.Hour})}).Do(t.Context())
-			if err == nil || !strings.Contains(err.Error(), "OOM") {
-				t.Errorf("%s, %d at most: %v", key, most, err)
-			}
+			expectRefused("OOM", key, most)
 		}
 	}
 	b.do(t, "CONFIG", "SET", "maxmemory", 0)
-	b.expect(t, was)
+
+	b.seed(t, text("ready_queue:t"))
+	full := b.grouped(t, toGroup("t", "k", "1", Group{Max: 1, Longest: time.Hour}))[0].Into
+	if due, _ := b.due(t, full); !(due <= b.clock(t)) {
+		t.Errorf("the full group is due at %v", due)
+	}
 }
 
 // A group that becomes full while its topic is paused is parked, like any job that becomes ready.

@@ -33,6 +33,12 @@ func (b *backend) expectReserved(t *testing.T, n, want int, held time.Duration) 
 	return list
 }
 
+// ask reserves a job of t for a client that waits if there is none.
+func (b *backend) ask(t *testing.T, waiter string) Popped {
+	t.Helper()
+	return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: waiter}}, Reservation{}))
+}
+
 func readyOf(n int) (seeds [][]command) {
 	for i := range n {
 		seeds = append(seeds, ready(fmt.Sprintf("%03d", i), "t"))
@@ -91,7 +97,7 @@ func TestTooEarlyStandsNowhere(t *testing.T) {
 		b.seed(t, readyOf(3)...)
 		b.limitTo(t, Limit{Concurrency: 2, Rate: 1})
 		b.expectReserved(t, 1, 1, 0)
-		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: "me"}}, Reservation{}))
+		got := b.ask(t, "me")
 		if len(got.Jobs) != 0 || got.Throttled[0] <= 0 || got.Throttled[0] > time.Second {
 			t.Errorf("%+v", got)
 		}
@@ -130,7 +136,7 @@ func TestLimitOfTheRate(t *testing.T) {
 	began := b.clock(t)
 	var last time.Duration
 	for i := range 10 {
-		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: fmt.Sprint(i)}}, Reservation{}))
+		got := b.ask(t, fmt.Sprint(i))
 		passed := time.Duration((b.clock(t) - began) * float64(time.Second))
 		if len(got.Jobs) > int(passed/(10*time.Millisecond))+1 {
 			t.Fatalf("%d begin within %v", len(got.Jobs), passed)
@@ -178,11 +184,8 @@ func TestThrottled(t *testing.T) {
 	sub := b.subscribed(t, time.Minute, channels...)
 	expectEvents(t, sub, heard(channels[0]), heard(channels[1]))
 	held := b.expectReserved(t, 1, 1, 0)
-	ask := func(waiter string) Popped {
-		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: waiter}}, Reservation{}))
-	}
 	for _, waiter := range []string{"first", "second"} {
-		if got := ask(waiter); len(got.Jobs) > 0 || !got.Registered {
+		if got := b.ask(t, waiter); len(got.Jobs) > 0 || !got.Registered {
 			t.Fatalf("%+v", got)
 		}
 	}
@@ -192,7 +195,7 @@ func TestThrottled(t *testing.T) {
 	if waits := b.With(t).Strings("ZRANGE", b.Keys().ThrottledWaiters("t"), 0, -1); !slices.Equal(waits, []string{"second"}) {
 		t.Errorf("held back are %q", waits)
 	}
-	got := ask("first")
+	got := b.ask(t, "first")
 	b.do(t, "DEL", b.Keys().ReadyQueue("t"))
 	made(t, b.Ack([]LeaseRef{{"t", got.Jobs[0].ID, got.Leases[0].Token}}))
 	if waits := b.standing(t, "t"); !slices.Equal(waits, []string{"second"}) {
@@ -287,7 +290,7 @@ func TestAppointmentsOfThoseWhoLeft(t *testing.T) {
 	b.reserve(t, 250, Reservation{}, "t")
 	var last time.Duration
 	for i := range 1000 {
-		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: fmt.Sprint(i)}}, Reservation{}))
+		got := b.ask(t, fmt.Sprint(i))
 		if got.Throttled != nil {
 			last = max(last, got.Throttled[0])
 		}

@@ -10,17 +10,6 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// calls returns how often a command was called since CONFIG RESETSTAT.
-func calls(t *testing.T, r *redistest.Server, command string) (n int) {
-	t.Helper()
-	for line := range strings.Lines(string(r.Do("INFO", "commandstats").([]byte))) {
-		if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d,", &n); err == nil {
-			return n
-		}
-	}
-	return 0
-}
-
 // fill adds entries to a list like an original server, the first one to be delivered first.
 func fill(r *redistest.Server, list, name string, entries int) {
 	r.Do("EVAL", "for i = 1, ARGV[2] do redis.call('LPUSH', KEYS[1], string.format('%s%06d', ARGV[1], i)) end", 1, list, name, entries)
@@ -69,7 +58,7 @@ func TestManyPausedTopics(t *testing.T) {
 		r.Do("CONFIG", "RESETSTAT")
 		kept := made(t, b.KeepPaused(at, 1))
 		for _, command := range []string{"type", "lmove"} {
-			if n := calls(t, r, command); n > 2*pauseTopics {
+			if n := r.Calls(command); n > 2*pauseTopics {
 				t.Errorf("step %d makes %d calls of %s", steps, n, command)
 			}
 		}
@@ -101,14 +90,14 @@ func TestPausesMoveBoundedSteps(t *testing.T) {
 	r.Do("CONFIG", "RESETSTAT")
 	check(t, b.push(ctx, Job{ID: "c000001", Topic: "t", Body: "body"}, Due{}, kept, Replace))
 	b.pause(t, "t")
-	if n := calls(t, r, "lmove"); n != 2*pauseEntries {
+	if n := r.Calls("lmove"); n != 2*pauseEntries {
 		t.Errorf("a push and a pause set %d entries aside", n)
 	}
 	steps := 0
 	for at := "0"; at != ""; steps++ {
 		r.Do("CONFIG", "RESETSTAT")
 		kept := made(t, b.KeepPaused(at, 1))
-		if n := calls(t, r, "lmove"); n > pauseEntries || kept.Again != (kept.Next == "0") || kept.Paused != 1 {
+		if n := r.Calls("lmove"); n > pauseEntries || kept.Again != (kept.Next == "0") || kept.Paused != 1 {
 			t.Fatalf("step %d moves %d entries: %+v", steps, n, kept)
 		}
 		at = kept.Next
@@ -128,7 +117,7 @@ func TestResumeInSteps(t *testing.T) {
 	step := func(t *testing.T, b *backend, r *redistest.Server) Resumed {
 		r.Do("CONFIG", "RESETSTAT")
 		got := made(t, b.Resume("t", 1))
-		if n := calls(t, r, "lmove"); n > pauseEntries {
+		if n := r.Calls("lmove"); n > pauseEntries {
 			t.Errorf("a step moves %d entries", n)
 		}
 		return got

@@ -53,21 +53,11 @@ var permissionCases = []struct {
 	call     func(ctx context.Context, user *backend) error
 	before   func(t *testing.T, b *backend)
 }{
-	{"push", "time exists hset pexpire zadd", func(ctx context.Context, user *backend) error {
-		return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-	}, nil},
-	{"push of what is ready", "hget zscore hset pexpire zadd", func(ctx context.Context, user *backend) error {
-		return user.push(ctx, Job{ID: "r", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-	}, nil},
-	{"push of what waits", "hget zscore hset pexpire zadd", func(ctx context.Context, user *backend) error {
-		return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-	}, nil},
-	{"push without a delay", "type lpush zrem zcard hset pexpire", func(ctx context.Context, user *backend) error {
-		return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{}, kept, Replace)
-	}, nil},
-	{"push without a delay of what waits", "type lpush zrem hset pexpire", func(ctx context.Context, user *backend) error {
-		return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{}, kept, Replace)
-	}, nil},
+	{"push", "time exists hset pexpire zadd", pushOf("new", time.Hour, Replace), nil},
+	{"push of what is ready", "hget zscore hset pexpire zadd", pushOf("r", time.Hour, Replace), nil},
+	{"push of what waits", "hget zscore hset pexpire zadd", pushOf("w", time.Hour, Replace), nil},
+	{"push without a delay", "type lpush zrem zcard hset pexpire", pushOf("new", 0, Replace), nil},
+	{"push without a delay of what waits", "type lpush zrem hset pexpire", pushOf("w", 0, Replace), nil},
 	{"push to a group", "time zscore hmget hset pexpire zadd", func(ctx context.Context, user *backend) error { return pushToGroup(ctx, user, "k", 0) }, nil},
 	{"push to a new group", "time hmget exists hset pexpire zadd", func(ctx context.Context, user *backend) error { return pushToGroup(ctx, user, "new", 0) }, nil},
 	{"push to a group that is full then", "zscore hmget zrem hset pexpire del zadd", func(ctx context.Context, user *backend) error { return pushToGroup(ctx, user, "k", 2) }, nil},
@@ -77,21 +67,12 @@ var permissionCases = []struct {
 	{"remove", "hget zscore del zrem", func(ctx context.Context, user *backend) error { _, err := user.remove(ctx, "w"); return err }, nil},
 	{"remove of what is ready", "hget del zrem", func(ctx context.Context, user *backend) error { _, err := user.remove(ctx, "r"); return err }, nil},
 	{"get", "hmget pttl zscore", func(ctx context.Context, user *backend) error { _, err := user.Get(ctx, "w"); return err }, nil},
-	{"pop", "lrange hmget zmscore rpop del", func(ctx context.Context, user *backend) error { _, _, err := user.pop(ctx, []string{"t"}); return err }, nil},
-	{"pop of a stray", "lrange hmget zmscore rpop zadd", func(ctx context.Context, user *backend) error {
-		_, _, err := user.pop(ctx, []string{"stray"})
-		return err
-	}, nil},
+	{"pop", "lrange hmget zmscore rpop del", popOf("t"), nil},
+	{"pop of a stray", "lrange hmget zmscore rpop zadd", popOf("stray"), nil},
 	{"purge", "lrange hmget zmscore rpop del", func(ctx context.Context, user *backend) error { _, _, err := user.Purge(ctx, "t", 10); return err }, nil},
 	{"purge of a stray", "lrange hmget zmscore rpop zadd", func(ctx context.Context, user *backend) error { _, _, err := user.Purge(ctx, "stray", 10); return err }, nil},
-	{"browse", "zrange hmget", func(ctx context.Context, user *backend) error {
-		_, err := user.Browse(ctx, Browse{State: "waiting", Jobs: 10, Entries: 10})
-		return err
-	}, nil},
-	{"browse of what is ready", "lrange zscore hmget", func(ctx context.Context, user *backend) error {
-		_, err := user.Browse(ctx, Browse{State: "ready", Topic: "t", Jobs: 10, Entries: 10})
-		return err
-	}, nil},
+	{"browse", "zrange hmget", browseOf("waiting", ""), nil},
+	{"browse of what is ready", "lrange zscore hmget", browseOf("ready", "t"), nil},
 	{"forecast", "time zcount", func(ctx context.Context, user *backend) error {
 		_, _, err := user.Forecast(ctx, time.Time{}, []int64{0, 1000})
 		return err
@@ -104,10 +85,7 @@ var permissionCases = []struct {
 	{"run of a schedule", "time hmget zadd type lpush pexpire hset exists", func(ctx context.Context, user *backend) error { _, err := user.RunSchedule(ctx, "s"); return err }, nil},
 	{"run of a schedule whose last job is reserved", "time hmget zadd type lpush pexpire hset exists pttl", func(ctx context.Context, user *backend) error { _, err := user.RunSchedule(ctx, "f"); return err }, nil},
 	{"sample", "time zcard zrange hget", func(ctx context.Context, user *backend) error { _, err := user.Sample(ctx, 10, 0, 10, 0); return err }, nil},
-	{"sample of what is due", "time zcount zrange hget", func(ctx context.Context, user *backend) error {
-		_, err := user.Sample(ctx, 10, 0, 10, time.Hour)
-		return err
-	}, nil},
+	{"sample of what is due", "time zcount zrange hget", func(ctx context.Context, user *backend) error { return errOf(user.Sample(ctx, 10, 0, 10, time.Hour)) }, nil},
 	{"push that follows, with another", "pttl", func(ctx context.Context, user *backend) error {
 		follower := Delayed{Job{ID: "x", Topic: "t", Body: "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}
 		other := aJob("new", "t", time.Hour)
@@ -120,10 +98,9 @@ var permissionCases = []struct {
 		}
 		b.hold(t, "t", time.Minute)
 	}},
-	{"pause", "exists hset rename", func(ctx context.Context, user *backend) error {
-		_, err := user.Pause("t", time.Hour, "").Do(ctx)
-		return err
-	}, nil},
+	{"pop of what is followed", "hset hdel pttl pexpire del", popOf("t"), followedReady},
+	{"reserve of what is followed and exhausted", "", func(ctx context.Context, user *backend) error { return reserves(ctx, user.Store) }, followedReady},
+	{"pause", "exists hset rename", func(ctx context.Context, user *backend) error { return errOf(user.Pause("t", time.Hour, "").Do(ctx)) }, nil},
 	{"resume", "exists hdel rename", func(ctx context.Context, user *backend) error { _, err := user.Resume("t", 1).Do(ctx); return err }, pauseT},
 	{"step of the pauses", "exists hset", func(ctx context.Context, user *backend) error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, pauseT},
 	{"end of a pause", "exists hdel", func(ctx context.Context, user *backend) error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, func(t *testing.T, b *backend) {
@@ -142,25 +119,18 @@ var permissionCases = []struct {
 		b.do(t, "ZADD", "delayer:topics", 1000, "t")
 		b.do(t, "ZADD", "delayer:topics_due", 1000, "t")
 	}},
-	{"sweep of a queue", "time zrange zmscore zcount zadd zrem rpop lrange zrangebyscore", func(ctx context.Context, user *backend) error {
-		return errOf(user.Sweep(ctx, Position{}))
-	}, func(t *testing.T, b *backend) {
+	{"sweep of a queue", "time zrange zmscore zcount zadd zrem rpop lrange zrangebyscore", func(ctx context.Context, user *backend) error { return errOf(user.Sweep(ctx, Position{})) }, func(t *testing.T, b *backend) {
 		b.do(t, "ZADD", "delayer:topics", 1000, "ghosts")
 		b.do(t, "LPUSH", "delayer:ready_queue:ghosts", "ghost")
 	}},
-	{"repair of schedules", "hmget zmscore", func(ctx context.Context, user *backend) error {
-		_, err := user.RepairSchedules(ctx, "", true)
-		return err
-	}, func(t *testing.T, b *backend) {
+	{"repair of schedules", "hmget zmscore", func(ctx context.Context, user *backend) error { return errOf(user.RepairSchedules(ctx, "", true)) }, func(t *testing.T, b *backend) {
 		b.do(t, "LPUSH", b.keys.ReadyQueue(ScheduleTopic), ScheduleID("s"), "w")
 		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("s"))
 	}},
 	{"due", "time zcount zrange hget zadd", func(ctx context.Context, user *backend) error { return errOf(user.dueJobs(Query{Limit: 9})) }, nil},
 	{"move", "zadd zmscore zrem", func(ctx context.Context, user *backend) error { return errOf(user.move(batch("t", "d"))) }, nil},
 	{"drop", "hget zadd zmscore zrem", func(ctx context.Context, user *backend) error { return errOf(user.drop("orphan")) }, nil},
-	{"push with Once", "", func(ctx context.Context, user *backend) error {
-		return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Once(time.Minute))
-	}, func(t *testing.T, b *backend) { b.do(t, "ZADD", "delayer:once", 1, "over") }},
+	{"push with Once", "", pushOf("new", time.Hour, Once(time.Minute)), func(t *testing.T, b *backend) { b.do(t, "ZADD", "delayer:once", 1, "over") }},
 	{"layout", "hget hset", func(ctx context.Context, user *backend) error { _, err := user.KeepLayout(2).Do(ctx); return err }, nil},
 	{"restore", "hset pexpire zadd exists pttl", func(ctx context.Context, user *backend) error {
 		_, err := user.Restore([]Record{
@@ -171,15 +141,41 @@ var permissionCases = []struct {
 		return err
 	}, nil},
 	{"repair of the pool", "zadd", func(ctx context.Context, user *backend) error {
-		_, err := user.FsckPool("0", 10, true, false).Do(ctx)
-		return err
+		return errOf(user.FsckPool("0", 10, true, false).Do(ctx))
 	}, nil},
+}
+
+// The calls of several cases.
+func pushOf(id string, after time.Duration, policy Policy) func(context.Context, *backend) error {
+	return func(ctx context.Context, user *backend) error {
+		return user.push(ctx, Job{ID: id, Topic: "t", Body: "b"}, Due{After: after}, kept, policy)
+	}
+}
+
+func popOf(topic string) func(context.Context, *backend) error {
+	return func(ctx context.Context, user *backend) error {
+		_, _, err := user.pop(ctx, []string{topic})
+		return err
+	}
+}
+
+func browseOf(state, topic string) func(context.Context, *backend) error {
+	return func(ctx context.Context, user *backend) error {
+		return errOf(user.Browse(ctx, Browse{State: state, Topic: topic, Jobs: 10, Entries: 10}))
+	}
 }
 
 func pushToGroup(ctx context.Context, user *backend, key string, most int) error {
 	d := toGroup("t", key, "2", Group{Max: most, Longest: time.Hour})
 	d.ID, d.Policy = d.ID+"id", Once(time.Hour)
 	return errorOf(user.Push([]Delayed{d}).Do(ctx))
+}
+
+// followedReady makes x, whose attempts are used up, ready with a follower.
+func followedReady(t *testing.T, b *backend) {
+	b.heldX(t)
+	b.follow(t, 0)
+	b.leaseIsOver(t)
 }
 
 func pauseT(t *testing.T, b *backend) {

@@ -151,20 +151,6 @@ func manyTopics(n int) []string {
 	return topics
 }
 
-// If the context is done before the pop, nothing changes.
-func TestPopCancelled(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, ready("a", "t"))
-		was := b.state(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, _, err := b.pop(ctx, []string{"t"}); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		b.expect(t, was)
-	})
-}
-
 // TestPopOnce lets several consumers empty a queue: each job is delivered once.
 func TestPopOnce(t *testing.T) {
 	t.Parallel()

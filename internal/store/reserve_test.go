@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -195,6 +196,12 @@ func TestLifetimeStandsStill(t *testing.T) {
 		held, _ = b.hold(t, "t", 1000*time.Second)
 		expectErrors(t, made(t, b.Retry([]Returned{{LeaseRef: held, Refund: true}})), nil)
 		left(kept, "released")
+		b.do(t, "PERSIST", "delayer:job_bucket:a")
+		held, _ = b.hold(t, "t", time.Minute)
+		made(t, b.Extend([]*Extension{{LeaseRef: held, Lease: time.Hour}}))
+		if at := b.expiry(t, "a"); !math.IsInf(at, 1) {
+			t.Errorf("a job without a lifetime expires at %f when it is reserved", at)
+		}
 	}, alone)
 }
 

@@ -11,17 +11,8 @@ import (
 
 // A lease frees its slot and no other, however it ends.
 func TestSlotsOfEndedLeases(t *testing.T) {
-	one := func(call func(b *backend, h LeaseRef) *Call[[]error]) func(*testing.T, *backend, LeaseRef) {
-		return func(t *testing.T, b *backend, h LeaseRef) { check(t, made(t, call(b, h))[0]) }
-	}
-	for name, end := range map[string]func(t *testing.T, b *backend, h LeaseRef){
-		"ack":  one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Ack([]LeaseRef{h}) }),
-		"bury": one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Bury([]Burial{{LeaseRef: h, Reason: "why"}}) }),
-		"retry": one(func(b *backend, h LeaseRef) *Call[[]error] {
-			return b.Retry([]Returned{{LeaseRef: h, Delay: time.Hour}})
-		}),
-		"release":    one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Retry([]Returned{{LeaseRef: h, Refund: true}}) }),
-		"remove":     one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Remove(h.ID) }),
+	ends := map[string]func(t *testing.T, b *backend, h LeaseRef){
+		"remove":     func(t *testing.T, b *backend, h LeaseRef) { check(t, made(t, b.Remove(h.ID))[0]) },
 		"reschedule": func(t *testing.T, b *backend, h LeaseRef) { check(t, b.Reschedule(t.Context(), h.ID, time.Hour)) },
 		"push": func(t *testing.T, b *backend, h LeaseRef) {
 			check(t, b.push(t.Context(), Job{ID: h.ID, Topic: "t", Body: "anew"}, Due{After: time.Hour}, time.Hour, Replace))
@@ -31,7 +22,13 @@ func TestSlotsOfEndedLeases(t *testing.T) {
 			b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", h.ID)
 			b.moveDue(t)
 		},
-	} {
+	}
+	for verb := range settlements {
+		if verb != "extend" {
+			ends[verb] = func(t *testing.T, b *backend, h LeaseRef) { check(t, b.settleAs(t, verb, h)) }
+		}
+	}
+	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, b *backend) {
 				b.seed(t, readyOf(5)...)
@@ -156,14 +153,11 @@ func TestSlotWakesWhoWaits(t *testing.T) {
 	channel := b.keys.Wake("second")
 	sub := b.subscribed(t, time.Minute, channel, b.keys.Wake("first"))
 	expectEvents(t, sub, heard(channel), heard(b.keys.Wake("first")))
-	ask := func(waiter string) Popped {
-		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: waiter}}, Reservation{}))
-	}
-	ask("first")
-	ask("second") // both wait for jobs
+	b.ask(t, "first")
+	b.ask(t, "second") // both wait for jobs
 	check(t, b.pushAll(t, aJob("0", "t", 0), aJob("1", "t", 0)))
 	expectEvents(t, sub, told(b.keys.Wake("first"), "2 t"))
-	got := ask("first")
+	got := b.ask(t, "first")
 	if len(got.Jobs) != 1 {
 		t.Fatalf("%+v", got)
 	}

@@ -1,4 +1,4 @@
-package client_test
+package main
 
 import (
 	"cmp"
@@ -60,7 +60,7 @@ var cares = []care{
 // TestFailovers measures the cost of a failover under 500 pushes, reserves and acks a second. It runs for a quarter of
 // an hour:
 //
-//	FAILOVERS=1 go test -run TestFailovers -v -timeout 1h ./client
+//	FAILOVERS=1 go test -C bench -run TestFailovers -v -timeout 1h .
 func TestFailovers(t *testing.T) {
 	redistest.Long(t)
 	if os.Getenv("FAILOVERS") == "" {
@@ -70,7 +70,7 @@ func TestFailovers(t *testing.T) {
 	for _, f := range failovers {
 		for _, c := range cares {
 			t.Run(f.name+"/"+c.name, func(t *testing.T) {
-				l := startTraffic(t, c)
+				l := startFailoverLoad(t, c)
 				row := l.measure(f)
 				rows = append(rows, fmt.Sprintf("| %s | %s | %s |", f.name, c.name, row))
 				t.Log(row)
@@ -80,8 +80,8 @@ func TestFailovers(t *testing.T) {
 	t.Log("\n| master | with | calls succeed after | last error after | failed pushes | unknown pushes | lost before | lost after | twice | early |\n" + strings.Join(rows, "\n"))
 }
 
-// traffic makes 500 pushes, reserves and acks a second.
-type traffic struct {
+// failoverLoad makes 500 pushes, reserves and acks a second.
+type failoverLoad struct {
 	*redistest.Sentinels
 	t       *testing.T
 	client  *client.Client
@@ -108,8 +108,8 @@ func delayOf(n int) time.Duration {
 	return 3 * time.Second
 }
 
-func startTraffic(t *testing.T, c care) *traffic {
-	l := &traffic{Sentinels: redistest.StartSentinels(t), t: t, options: c.options, jobs: map[string]*fate{}}
+func startFailoverLoad(t *testing.T, c care) *failoverLoad {
+	l := &failoverLoad{Sentinels: redistest.StartSentinels(t), t: t, options: c.options, jobs: map[string]*fate{}}
 	for _, s := range l.Servers {
 		s.Do("CONFIG", "SET", "min-replicas-to-write", c.minReplicas, "min-replicas-max-lag", 2)
 	}
@@ -131,7 +131,7 @@ func startTraffic(t *testing.T, c care) *traffic {
 }
 
 // push pushes 500 jobs a second, each in its own goroutine.
-func (l *traffic) push(ctx context.Context) error {
+func (l *failoverLoad) push(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for n := 0; ; n++ {
@@ -144,7 +144,7 @@ func (l *traffic) push(ctx context.Context) error {
 	}
 }
 
-func (l *traffic) pushOne(id string, delay time.Duration) {
+func (l *failoverLoad) pushOne(id string, delay time.Duration) {
 	f := &fate{pushed: time.Now(), delay: delay}
 	l.mu.Lock()
 	l.jobs[id] = f
@@ -159,7 +159,7 @@ func (l *traffic) pushOne(id string, delay time.Duration) {
 }
 
 // work reserves jobs and acknowledges them.
-func (l *traffic) work(ctx context.Context) error {
+func (l *failoverLoad) work(ctx context.Context) error {
 	for ctx.Err() == nil {
 		d, err := l.client.Reserve(ctx, time.Second, 2*time.Second, "t")
 		switch {
@@ -179,14 +179,14 @@ func (l *traffic) work(ctx context.Context) error {
 	return nil
 }
 
-func (l *traffic) note(err error) {
+func (l *failoverLoad) note(err error) {
 	if err != nil {
 		l.failing.Store(time.Now().UnixNano())
 	}
 }
 
 // measure makes the master fail, and returns the cost of that.
-func (l *traffic) measure(f failover) string {
+func (l *failoverLoad) measure(f failover) string {
 	named, promoted := make(chan time.Time, 1), make(chan time.Time, 2)
 	for _, s := range l.Servers[1:] {
 		go func() { promoted <- l.watch(s, isMaster) }()
@@ -244,7 +244,7 @@ func (l *traffic) measure(f failover) string {
 func ms(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 
 // watch polls a server each millisecond until the condition holds, and returns the time at which it did.
-func (l *traffic) watch(s *redistest.Server, is func(do func(string, ...any) any) bool) time.Time {
+func (l *failoverLoad) watch(s *redistest.Server, is func(do func(string, ...any) any) bool) time.Time {
 	var conn redis.Conn
 	do := func(command string, args ...any) any {
 		if conn == nil || conn.Err() != nil {
@@ -273,7 +273,7 @@ func role(do func(string, ...any) any) (role string) {
 	return role
 }
 
-func (l *traffic) namesAnother(do func(string, ...any) any) bool {
+func (l *failoverLoad) namesAnother(do func(string, ...any) any) bool {
 	addr, _ := redis.Strings(do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"), nil)
 	return len(addr) == 2 && !strings.HasSuffix(l.Servers[0].Addr, cmp.Or(addr[1], "?"))
 }

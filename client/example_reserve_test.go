@@ -1,0 +1,364 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// The job stays in Redis until it is acknowledged. If this consumer crashed, the job would be redelivered after 30 s,
+// the lease that Reserve asks for here.
+func ExampleClient_Reserve() {
+	ctx, c := open()
+	defer c.Close()
+
+	must(c.Push(ctx, client.Message{ID: "mail-1", Topic: "send_mail", Body: "hello"}, 0))
+
+	d := must(c.Reserve(ctx, time.Minute, 30*time.Second, "send_mail"))
+	fmt.Println(d.Body, "attempt", d.Attempt)
+	ok(d.Ack(ctx)) // ErrLeaseLost: it took too long, and another consumer may have the job now
+	_, err := c.Get(ctx, "mail-1")
+	fmt.Println(errors.Is(err, client.ErrNotFound))
+	// Output:
+	// hello attempt 1
+	// true
+}
+
+// A pool of workers handles ten jobs at a time, at most two of them reports.
+func ExampleClient_Fetch() {
+	ctx, c := open()
+	defer c.Close()
+
+	for n := range 3 {
+		for _, topic := range []string{"report", "invoice"} {
+			must(c.Push(ctx, client.Message{Topic: topic, Body: fmt.Sprint(topic, " ", n)}, 0))
+		}
+	}
+	list := must(c.Fetch(ctx, client.FetchOptions{
+		Topics: []client.FetchTopic{{Topic: "invoice"}, {Topic: "report", Max: 2}},
+		Max:    10,
+		Lease:  time.Minute,
+	}))
+	for _, d := range list {
+		fmt.Println(d.Body)
+	}
+	must(c.AckBatch(ctx, list))
+	// Output:
+	// invoice 0
+	// invoice 1
+	// invoice 2
+	// report 0
+	// report 1
+}
+
+// A job that fails is retried, with a longer delay each time, until its attempts are used up.
+func ExampleDelivery_Retry() {
+	ctx, c := open()
+	defer c.Close()
+
+	must(c.Push(ctx, client.Message{ID: "hook", Topic: "webhook", Body: "b"}, 0, client.MaxAttempts(2)))
+	for {
+		d := must(c.Reserve(ctx, time.Minute, time.Minute, "webhook"))
+		failure := errors.New("502 Bad Gateway")
+		err := d.Retry(ctx, time.Duration(d.Attempt)*10*time.Millisecond, client.Cause(failure))
+		if errors.Is(err, client.ErrExhausted) {
+			break
+		}
+		fmt.Println("attempt", d.Attempt, err)
+	}
+	job := must(c.Get(ctx, "hook"))
+	fmt.Println(job.State, job.Attempts, job.Error)
+	// Output:
+	// attempt 1 <nil>
+	// dead 2 502 Bad Gateway
+}
+
+// A consumer that stops releases the jobs that it has not begun. Such a job loses no attempt.
+func ExampleDelivery_Release() {
+	ctx, c := open()
+	defer c.Close()
+
+	d := reserved(ctx, c, client.Message{ID: "release", Topic: "release", Body: "b"})
+	ok(d.Release(ctx))
+	job := must(c.Get(ctx, "release"))
+	fmt.Println(job.State, job.Attempts)
+	// Output:
+	// ready 0
+}
+
+// It is too early for this job: it is delivered again in an hour, and no attempt counts.
+func ExampleDelivery_Snooze() {
+	ctx, c := open()
+	defer c.Close()
+
+	d := reserved(ctx, c, client.Message{ID: "postpone", Topic: "postpone", Body: "b"})
+	ok(d.Snooze(ctx, time.Hour))
+	job := must(c.Get(ctx, "postpone"))
+	fmt.Println(job.State, time.Until(job.Due).Round(time.Minute), job.Attempts)
+	// Output:
+	// waiting 1h0m0s 0
+}
+
+// Work that takes longer than expected keeps its lease.
+func ExampleDelivery_Extend() {
+	ctx, c := open()
+	defer c.Close()
+
+	must(c.Push(ctx, client.Message{Topic: "video", Body: "b"}, 0))
+	d := must(c.Reserve(ctx, time.Minute, time.Minute, "video"))
+	ok(d.Extend(ctx, time.Hour))
+	fmt.Println(time.Until(d.Deadline()).Round(time.Minute))
+	ok(d.Ack(ctx))
+	// Output:
+	// 1h0m0s
+}
+
+// A retry cannot help: the job becomes a dead letter, so that somebody can inspect it.
+func ExampleDelivery_Bury() {
+	ctx, c := open()
+	defer c.Close()
+
+	must(c.Push(ctx, client.Message{ID: "bury", Topic: "bury", Body: "{"}, 0))
+	d := must(c.Reserve(ctx, time.Minute, time.Minute, "bury"))
+	ok(d.Bury(ctx, "not a JSON object"))
+	for letter, err := range c.Dead(ctx, "bury") {
+		fmt.Println(letter.ID, letter.Reason, err)
+	}
+	// Output:
+	// bury not a JSON object <nil>
+}
+
+// Each job has its own result: here the first job was removed meanwhile.
+func ExampleClient_AckBatch() {
+	ctx, c := open()
+	defer c.Close()
+
+	for n := range 2 {
+		must(c.Push(ctx, client.Message{ID: fmt.Sprint("ackbatch-", n), Topic: "ackbatch", Body: "b"}, 0))
+	}
+	list := must(c.ReserveBatch(ctx, "ackbatch", 2, time.Minute))
+	must(c.Remove(ctx, "ackbatch-0"))
+	results, err := c.AckBatch(ctx, list)
+	for _, r := range results {
+		fmt.Println(r.ID, r.Err)
+	}
+	fmt.Println(err)
+	// Output:
+	// ackbatch-0 the lease is lost: the job is gone
+	// ackbatch-1 <nil>
+	// delayer: ack batch: 1 of 2 jobs: "ackbatch-0": the lease is lost: the job is gone
+}
+
+// Leases are extended together; 0 extends each lease by its last duration.
+func ExampleClient_ExtendBatch() {
+	ctx, c := open()
+	defer c.Close()
+
+	for n := range 2 {
+		must(c.Push(ctx, client.Message{ID: fmt.Sprint("extendbatch-", n), Topic: "extendbatch", Body: "b"}, 0))
+	}
+	list := must(c.ReserveBatch(ctx, "extendbatch", 2, time.Minute))
+	must(c.ExtendBatch(ctx, list, 0))
+	for _, d := range list {
+		fmt.Println(d.ID, d.Lease())
+	}
+	must(c.AckBatch(ctx, list))
+	// Output:
+	// extendbatch-0 1m0s
+	// extendbatch-1 1m0s
+}
+
+// Dead returns the newest dead letter first.
+func ExampleClient_Dead() {
+	ctx, c := open()
+	defer c.Close()
+
+	for n := range 2 {
+		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("dead-", n), Topic: "dead", Body: "b"})
+		ok(d.Bury(ctx, "no such order"))
+	}
+	for letter, err := range c.Dead(ctx, "dead") {
+		fmt.Println(letter.ID, letter.Attempts, letter.Reason, err)
+	}
+	// Output:
+	// dead-1 1 no such order <nil>
+	// dead-0 1 no such order <nil>
+}
+
+// The cause of the failure is fixed, so the job is requeued.
+func ExampleClient_Requeue() {
+	ctx, c := open()
+	defer c.Close()
+
+	ok(reserved(ctx, c, client.Message{ID: "again", Topic: "again", Body: "b"}).Bury(ctx, "no such order"))
+	ok(c.Requeue(ctx, "again"))
+	d := must(c.Reserve(ctx, time.Minute, time.Minute, "again"))
+	fmt.Println(d.ID, d.Attempt, d.Ack(ctx))
+	// Output:
+	// again 1 <nil>
+}
+
+// Without IDs all dead letters of the topic are deleted.
+func ExampleClient_DropDead() {
+	ctx, c := open()
+	defer c.Close()
+
+	for n := range 2 {
+		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("drop-", n), Topic: "drop", Body: "b"})
+		ok(d.Bury(ctx, "no such order"))
+	}
+	n, err := c.DropDead(ctx, "drop", "drop-0")
+	fmt.Println(n, err)
+	n, err = c.DropAllDead(ctx, "drop")
+	fmt.Println(n, err)
+	// Output:
+	// 1 <nil>
+	// 1 <nil>
+}
+
+// The mail server is being moved, so no consumer sends mail meanwhile.
+func ExampleClient_Pause() {
+	ctx, c := open(client.WithPrefix("pause:"))
+	defer c.Close()
+
+	ok(c.Pause(ctx, "mail", client.PauseOptions{For: 2 * time.Hour, Note: "the server is moved, ask Eve"}))
+	must(c.Push(ctx, client.Message{ID: "welcome-7", Topic: "mail", Body: "7"}, 0))
+	_, err := c.Pop(ctx, "mail")
+	fmt.Println(err)
+	paused := must(c.Paused(ctx))
+	for _, p := range paused {
+		fmt.Println(p.Topic, "for", p.End().Sub(p.Since), "as", p.Note)
+	}
+	was, err := c.Resume(ctx, "mail")
+	fmt.Println("was paused:", was, err)
+	m, err := c.Pop(ctx, "mail")
+	fmt.Println(m.ID, err)
+	// Output:
+	// delayer: pop "mail": no job is ready
+	// mail for 2h0m0s as the server is moved, ask Eve
+	// was paused: true <nil>
+	// welcome-7 <nil>
+}
+
+func ExampleClient_SetLimit() {
+	ctx, c := open(client.WithPrefix("limit:"))
+	defer c.Close()
+
+	ok(c.SetLimit(ctx, "invoice", client.Limit{Concurrency: 2}))
+	for range 5 {
+		must(c.Push(ctx, client.Message{Topic: "invoice", Body: "b"}, 0))
+	}
+	first, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	fmt.Println(len(first), err)
+	_, err = c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	fmt.Println(errors.Is(err, client.ErrEmpty))
+	ok(first[0].Ack(ctx))
+	next, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	fmt.Println(len(next), err)
+	// Output:
+	// 2 <nil>
+	// true
+	// 1 <nil>
+}
+
+func ExampleClient_Stats() {
+	ctx, c := open(client.WithPrefix("stats:"))
+	defer c.Close()
+
+	for _, delay := range []time.Duration{0, 0, time.Hour} {
+		must(c.Push(ctx, client.Message{Topic: "mail", Body: "b"}, delay))
+	}
+	must(c.Reserve(ctx, time.Minute, time.Minute, "mail"))
+	stats := must(c.Stats(ctx))
+	fmt.Println("waiting:", stats.Waiting)
+	for _, t := range stats.Topics {
+		fmt.Println(t.Topic, "ready:", t.Ready, "reserved:", t.Reserved, "dead:", t.Dead)
+	}
+	// Output:
+	// waiting: 1
+	// mail ready: 1 reserved: 1 dead: 0
+}
+
+// Counters counts lost replies, and entries whose jobs are gone.
+func ExampleClient_Counters() {
+	ctx, c := open()
+	defer c.Close()
+
+	_, err := c.Pop(ctx, "counters")
+	fmt.Printf("%v %+v\n", err, c.Counters())
+	// Output:
+	// delayer: pop "counters": no job is ready {Stale:0 Lost:0}
+}
+
+func ExampleMaxAttempts() {
+	ctx, c := open()
+	defer c.Close()
+
+	must(c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.MaxAttempts(1)))
+	d := must(c.Reserve(ctx, time.Minute, time.Minute, "once"))
+	fmt.Println(d.Attempt, "of", d.MaxAttempts)
+	fmt.Println(d.Retry(ctx, time.Minute))
+	// Output:
+	// 1 of 1
+	// delayer: retry "once": the attempts are used up: the job is a dead letter now
+}
+
+// The producer knows how long the work takes. A consumer that asks for no lease gets this one.
+func ExampleTTR() {
+	ctx, c := open()
+	defer c.Close()
+
+	must(c.Push(ctx, client.Message{Topic: "backup", Body: "b"}, 0, client.TTR(2*time.Hour)))
+	d := must(c.Reserve(ctx, time.Minute, 0, "backup"))
+	fmt.Println(d.Lease(), d.Ack(ctx))
+	// Output:
+	// 2h0m0s <nil>
+}
+
+// A report is due each working day at seven in Berlin, for any number of servers and across clock changes. The schedule
+// is in force when the call returns.
+func ExampleClient_Schedule() {
+	ctx, c := open()
+	defer c.Close()
+
+	next := must(c.Schedule(ctx, client.Schedule{
+		Name:    "report",
+		Cron:    "0 7 * * mon-fri",
+		Zone:    "Europe/Berlin",
+		Topic:   "report",
+		Body:    `{"of":"yesterday"}`,
+		Overlap: client.OverlapSkip, // if yesterday's report is not done yet
+	}))
+	fmt.Println(next.Format("15:04"), time.Until(next) <= 73*time.Hour)
+
+	id, err := c.RunNow(ctx, "report") // one more report at once
+	fmt.Println(strings.HasPrefix(id, "{report}@now-"), err)
+
+	_, err = c.Schedule(ctx, client.Schedule{Name: "report", Cron: "0 7 * * mon-fry", Topic: "report", Body: "b"})
+	fmt.Println(err)
+	// Output:
+	// 07:00 true
+	// true <nil>
+	// delayer: schedule "report": invalid cron: "0 7 * * mon-fry", day of the week, "fry" at character 13: want 0 to 7, or sun to sat
+}
+
+// A program has its schedules in its code and sets them when it starts. Schedules that are no longer in the list are
+// deleted.
+func ExampleClient_SetSchedules() {
+	ctx, c := open()
+	defer c.Close()
+
+	for _, schedules := range [][]client.Schedule{
+		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}, {Name: "poll", Every: time.Minute, Topic: "poll", Body: "all"}},
+		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}}, // the next release of the program
+	} {
+		changed, err := c.SetSchedules(ctx, "shop", schedules)
+		fmt.Println(changed, err)
+	}
+	// Output:
+	// [clean poll] <nil>
+	// [poll] <nil>
+}
