@@ -34,24 +34,19 @@ type Options struct {
 	Failed func(err error)
 }
 
-const (
-	defaultMaxBody     = 1 << 20
-	defaultPollTimeout = 178 * time.Second
-	// redisTimeout bounds calls that do not wait for a job; less than the time limit of a request.
-	redisTimeout = 10 * time.Second
-)
+// redisTimeout bounds calls that do not wait for a job; less than the time limit of a request.
+const redisTimeout = 10 * time.Second
 
 // New returns the area for the client's jobs.
 func New(c *client.Client, o Options) web.Area {
+	o.MaxBody, o.PollTimeout = cmp.Or(o.MaxBody, 1<<20), cmp.Or(o.PollTimeout, 178*time.Second)
+	if o.Pushed == nil {
+		o.Pushed = func(string, int) {}
+	}
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	a := &api{client: c, Options: o, poller: longpoll.New(c, o.Failed)}
-	a.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
-	a.PollTimeout = cmp.Or(o.PollTimeout, defaultPollTimeout)
-	if o.Pushed == nil {
-		a.Pushed = func(string, int) {}
-	}
+	a := &api{c, o, longpoll.New(c, o.Failed)}
 	routes := map[string]route{"/push": a.push, "/pop": a.pop, "/delete": a.remove, "/finish": a.remove, "/get": a.get}
 	area := web.Area{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, routes[r.URL.Path]) }),
