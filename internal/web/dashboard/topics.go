@@ -36,7 +36,7 @@ func (t topicRow) jobs() int64 {
 
 // IsAlone reports whether the topic has ready jobs, neither paused nor throttled, and no visible consumer.
 func (t topicRow) IsAlone() bool {
-	return t.Ready > 0 && t.Listening == 0 && t.Reserved == 0 && t.Pause == nil && t.Throttled == 0
+	return t.Ready > 0 && isAlone(t.TopicCounts, t.Listening) && t.Pause == nil && t.Throttled == 0
 }
 
 var topicColumns = []column[topicRow]{
@@ -92,7 +92,7 @@ func (d *Dashboard) topics(p *page) error {
 	}
 	switch data.Show {
 	case "late":
-		counts = slices.DeleteFunc(counts, func(t inspect.TopicCounts) bool { return !isNeglected(t, s.Pauses) })
+		counts, _ = neglectedOf(counts, s.Pauses)
 	case "alone":
 		if counts, err = d.alone(p, &data, counts); err != nil {
 			return err
