@@ -68,7 +68,7 @@ func (l *Limited) Accept() (net.Conn, error) {
 
 // networkOf returns a client's address without its port; for IPv6 its /64 network, which belongs to one customer.
 func networkOf(address string) netip.Addr {
-	at, _ := netip.ParseAddrPort(address) // the zero address of what is none, such as a socket's name
+	at, _ := netip.ParseAddrPort(address) // fails for a Unix socket, whose clients share the zero address
 	a := at.Addr().Unmap()
 	if a.Is6() {
 		network, _ := a.WithZone("").Prefix(64)

@@ -34,12 +34,16 @@ type Options struct {
 	Failed func(err error)
 }
 
-// redisTimeout bounds calls that do not wait for a job; less than the time limit of a request.
-const redisTimeout = 10 * time.Second
+const (
+	defaultMaxBody     = 1 << 20
+	defaultPollTimeout = 178 * time.Second
+	// redisTimeout bounds calls that do not wait for a job; less than the time limit of a request.
+	redisTimeout = 10 * time.Second
+)
 
 // New returns the area for the client's jobs.
 func New(c *client.Client, o Options) web.Area {
-	o.MaxBody, o.PollTimeout = cmp.Or(o.MaxBody, 1<<20), cmp.Or(o.PollTimeout, 178*time.Second)
+	o.MaxBody, o.PollTimeout = cmp.Or(o.MaxBody, defaultMaxBody), cmp.Or(o.PollTimeout, defaultPollTimeout)
 	if o.Pushed == nil {
 		o.Pushed = func(string, int) {}
 	}
