@@ -148,10 +148,7 @@ func (c *Checker) run(ctx context.Context) error {
 			return c.named(p, err)
 		}
 	}
-	if err := c.checkSuspicions(ctx); err != nil {
-		return err
-	}
-	return nil
+	return c.checkSuspicions(ctx)
 }
 
 // measure estimates the number of keys and entries to read.

@@ -34,11 +34,7 @@ func (c *Checker) askLost(ctx context.Context, p *part, jobs []store.Lost, do st
 
 // checkSuspicions waits if there are suspicions, and checks them again.
 func (c *Checker) checkSuspicions(ctx context.Context) error {
-	some := false
-	for _, p := range c.parts {
-		some = some || len(p.suspects) > 0 || len(p.counts) > 0
-	}
-	if !some {
+	if !slices.ContainsFunc(c.parts, func(p *part) bool { return len(p.suspects) > 0 || len(p.counts) > 0 }) {
 		return nil
 	}
 	if err := rest(ctx, c.Wait); err != nil {

@@ -3,6 +3,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -186,10 +187,7 @@ func Waiting(v *View) (waiting []inspect.TopicCounts, _ error) {
 // Paused finds paused topics.
 func Paused(v *View) (found []Finding, _ error) {
 	for _, p := range v.Pauses {
-		since := p.Since
-		if since.IsZero() {
-			since = p.BackedOffSince
-		}
+		since := cmp.Or(p.Since, p.BackedOffSince)
 		found = append(found, Finding{What: ofTopic(p.Topic), Evidence: "it is paused since " + since.Format(time.DateTime), Fix: "delayer resume " + p.Topic})
 	}
 	return found, v.PausesErr

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -118,8 +117,7 @@ func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // routeOf returns the route named by the area, else the request's pattern.
 func (w *countedWriter) routeOf(r *http.Request) string {
-	path := r.Pattern[strings.Index(r.Pattern, " ")+1:]
-	return cmp.Or(w.route, strings.TrimSuffix(path, "{$}"), "other")
+	return cmp.Or(w.route, r.Pattern, "other")
 }
 
 // Route names the request's route for areas whose patterns are too broad. Use a small set of names: each

@@ -18,7 +18,6 @@ import (
 type guard struct {
 	*Server
 	known   atomic.Pointer[credentials]
-	hosts   []string
 	origins *http.CrossOriginProtection
 	guesses guesses
 }
@@ -39,19 +38,6 @@ func newCredentials(token string, users []User) *credentials {
 		c.users[u.Name] = sha256.Sum256([]byte(u.Password))
 	}
 	return c
-}
-
-func newGuard(s *Server) *guard {
-	o := s.options
-	g := &guard{
-		Server: s,
-		hosts:  []string{"localhost"}, origins: http.NewCrossOriginProtection(),
-	}
-	g.known.Store(newCredentials(o.Token, o.Users))
-	for _, host := range o.Hosts {
-		g.hosts = append(g.hosts, strings.ToLower(host))
-	}
-	return g
 }
 
 // protect wraps the area's handler so that only admitted requests reach it.
@@ -116,10 +102,7 @@ const leaveTime = time.Second
 
 // slowDown waits if the address has sent too many wrong secrets.
 func (g *guard) slowDown(r *http.Request) {
-	var from netip.Addr
-	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		from = networkOf(at.Addr())
-	}
+	from := networkOf(r.RemoteAddr)
 	g.options.Spare.Say(refusedSecret, fmt.Sprintf("a wrong token or password was shown, from %s", from))
 	if !g.guesses.add(from) {
 		return
@@ -205,12 +188,10 @@ func (g *guard) knows(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if host == "" || slices.Contains(g.hosts, host) {
-		return true
-	}
+	host = strings.TrimSuffix(host, ".")
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil
+	return err == nil || host == "" || strings.EqualFold(host, "localhost") ||
+		slices.ContainsFunc(g.options.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
 // admits reports whether the request presents the token, or a user name with its password. A browser may send

@@ -103,7 +103,7 @@ var guardCases = []struct {
 func TestGuard(t *testing.T) {
 	for _, test := range guardCases {
 		t.Run(test.name, func(t *testing.T) {
-			openToAll, pages := area("/open"), area("/")
+			openToAll, pages := area("/open"), area("/x", "/change", "/get")
 			openToAll.Open, pages.Pages = true, true
 			f := New(test.options, pages, openToAll)
 			r := httptest.NewRequest(test.method, "http://localhost"+test.path, nil)
@@ -182,7 +182,7 @@ func TestGuardWithoutARoute(t *testing.T) {
 		{"CONNECT", "localhost:80", "localhost", false, "401 "},
 	} {
 		t.Run(fmt.Sprintf("%s %s of %s, token %v", test.method, test.target, test.host, test.token), func(t *testing.T) {
-			pages := area("GET /pages/", "POST /pages/", "GET /{$}")
+			pages := area("GET /pages/", "POST /pages/", "GET /")
 			pages.Pages = true
 			l := newLimited(t, 2)
 			background(t, New(Options{Token: token, Limit: l.Limited}, area("GET /get"), pages), l)

@@ -59,24 +59,17 @@ func (l *Limited) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn := &limitedConn{Conn: c, owner: l, from: addressOf(c)}
+	conn := &limitedConn{Conn: c, owner: l, from: networkOf(c.RemoteAddr().String())}
 	if displaced := l.add(conn); displaced != nil && l.dropped != nil {
 		l.dropped(displaced.from.String())
 	}
 	return conn, nil
 }
 
-// addressOf returns the client's address; for IPv6 its /64 network, which belongs to one customer.
-func addressOf(c net.Conn) netip.Addr {
-	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	if err != nil {
-		return netip.Addr{}
-	}
-	return networkOf(at.Addr())
-}
-
-func networkOf(a netip.Addr) netip.Addr {
-	a = a.Unmap()
+// networkOf returns a client's address without its port; for IPv6 its /64 network, which belongs to one customer.
+func networkOf(address string) netip.Addr {
+	at, _ := netip.ParseAddrPort(address) // fails for a Unix socket, whose clients share the zero address
+	a := at.Addr().Unmap()
 	if a.Is6() {
 		network, _ := a.WithZone("").Prefix(64)
 		a = network.Addr()

@@ -130,20 +130,11 @@ func TestNetworkOf(t *testing.T) {
 		"[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::", "[fe80::1%eth0]:80": "fe80::",
 		"@": "invalid IP",
 	} {
-		if got := addressOf(addressed{at: at}).String(); got != want {
+		if got := networkOf(at).String(); got != want {
 			t.Errorf("%s: got %s, want %s", at, got, want)
 		}
 	}
 }
-
-type addressed struct {
-	net.Conn
-	at string
-}
-
-func (a addressed) RemoteAddr() net.Addr { return a }
-func (a addressed) Network() string      { return "tcp" }
-func (a addressed) String() string       { return a.at }
 
 // failing is a listener whose Accept fails a number of times.
 type failing struct {

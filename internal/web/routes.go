@@ -1,79 +1,64 @@
 package web
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 )
 
-// routes finds the handler of a request by its literal path. http.ServeMux would redirect paths that contain
+// routes finds the handler of a request by the first step of its path, as it was sent. http.ServeMux would redirect paths that contain
 // "." or "..", which may be job IDs, and would answer unknown paths and methods itself, without the guard.
 type routes struct {
-	known []route
-	other http.Handler // handles requests without a route
+	known map[string]map[string]http.Handler // by first step, then by method; "" stands for any method
+	other http.Handler                       // handles requests without a route
 }
 
-// route is a pattern in http.ServeMux's syntax: an optional method and a path. A path that ends with "/"
-// matches everything below it, one that ends with "{$}" only itself.
-type route struct {
-	pattern, method, path string
-	handler               http.Handler
-}
-
+// add adds a pattern of an Area.
 func (rs *routes) add(pattern string, handler http.Handler) {
 	method, path, ok := strings.Cut(pattern, " ")
 	if !ok {
 		method, path = "", pattern
 	}
-	rs.known = append(rs.known, route{pattern, method, path, handler})
-}
-
-// fits reports whether the route matches the path, whatever the method.
-func (r *route) fits(path string) bool {
-	own, _ := strings.CutSuffix(r.path, "{$}")
-	return path == own || strings.HasSuffix(r.path, "/") && strings.HasPrefix(path, own)
-}
-
-// methods returns the route's methods, or none if it accepts all.
-func (r *route) methods() []string {
-	switch r.method {
-	case "":
-		return nil
-	case http.MethodGet:
-		return []string{http.MethodGet, http.MethodHead}
+	if rs.known[path] == nil {
+		rs.known[path] = map[string]http.Handler{}
 	}
-	return []string{r.method}
+	rs.known[path][method] = handler
+	if method == http.MethodGet {
+		rs.known[path][http.MethodHead] = handler
+	}
+}
+
+// firstStep returns "/" and the path's first name, and another "/" if the path goes on.
+func firstStep(path string) string {
+	name, _, below := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if below {
+		name += "/"
+	}
+	return "/" + name
 }
 
 func (rs *routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var found *route
-	for i := range rs.known {
-		known := &rs.known[i]
-		if known.fits(r.URL.Path) && (known.method == "" || slices.Contains(known.methods(), r.Method)) && (found == nil || len(known.path) > len(found.path)) {
-			found = known
-		}
+	step := firstStep(r.URL.Path)
+	handler, found := rs.known[step][r.Method]
+	if !found {
+		handler, found = rs.known[step][""]
 	}
-	if found == nil {
+	if !found {
 		rs.other.ServeHTTP(w, r)
 		return
 	}
-	r.Pattern = found.pattern
-	found.handler.ServeHTTP(w, r)
+	r.Pattern = step
+	handler.ServeHTTP(w, r)
 }
 
 // noRoute answers 404 for an unknown path, and 405 for a known path with another method.
 func (rs *routes) noRoute(w http.ResponseWriter, r *http.Request) {
-	var methods []string
-	for i := range rs.known {
-		if rs.known[i].fits(r.URL.Path) {
-			methods = append(methods, rs.known[i].methods()...)
-		}
-	}
+	methods := slices.Sorted(maps.Keys(rs.known[firstStep(r.URL.Path)]))
 	if methods == nil {
 		http.Error(w, "there is no such path", http.StatusNotFound)
 		return
 	}
-	slices.Sort(methods)
-	w.Header().Set("Allow", strings.Join(slices.Compact(methods), ", "))
+	w.Header().Set("Allow", strings.Join(methods, ", "))
 	http.Error(w, "method not allowed: want "+w.Header().Get("Allow"), http.StatusMethodNotAllowed)
 }

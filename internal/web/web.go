@@ -51,7 +51,7 @@ type User struct{ Name, Password string }
 type Area struct {
 	// Handler serves admitted requests.
 	Handler http.Handler
-	// Patterns are the area's methods and paths (see route).
+	// Patterns are the area's paths, each of one step: "/metrics", or "/v1/" for everything below it. "GET /metrics" takes GET and HEAD only.
 	Patterns []string
 	// Refuse answers a request that is not admitted; nil for plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, why string)
@@ -109,9 +109,10 @@ func New(o Options, areas ...Area) *Server {
 	s := &Server{options: o, counter: newCounter()}
 	s.base = context.WithValue(context.Background(), serverKey{}, s)
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	g := newGuard(s)
+	g := &guard{Server: s, origins: http.NewCrossOriginProtection()}
 	s.guard = g
-	all := &routes{}
+	s.SetCredentials(o.Token, o.Users)
+	all := &routes{known: map[string]map[string]http.Handler{}}
 	all.other = g.protect(Area{Handler: http.HandlerFunc(all.noRoute)})
 	for _, a := range areas {
 		handler := g.protect(a)

@@ -43,9 +43,15 @@ func newJobOf(job values, at jsontext.Pointer) (client.Delayed, error) {
 			return client.Delayed{}, invalid.field(at.AppendToken("debounce"), "%s", why)
 		}
 	}
+	d.Options = optionsOf(job)
+	return d, nil
+}
+
+// optionsOf returns the options that the fields of a job or a schedule give.
+func optionsOf(job values) (all []client.PushOption) {
 	option := func(name string, o client.PushOption) {
 		if job.has(name) {
-			d.Options = append(d.Options, o)
+			all = append(all, o)
 		}
 	}
 	option("max_attempts", client.MaxAttempts(int(get[int64](job, "max_attempts"))))
@@ -58,7 +64,7 @@ func newJobOf(job values, at jsontext.Pointer) (client.Delayed, error) {
 		Max: int(get[int64](job, "group_max")), Quiet: get[time.Duration](job, "group_quiet"), Longest: get[time.Duration](job, "group_longest"),
 	}))
 	option("debounce", client.Debounce(get[time.Duration](job, "debounce")))
-	return d, nil
+	return all
 }
 
 // ReadJob reads a job in the form of POST /v1/jobs.

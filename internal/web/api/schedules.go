@@ -23,14 +23,7 @@ func (c *call) schedule() (any, error) {
 	s := client.Schedule{
 		Name: c.name(), Cron: get[string](c.body, "cron"), Zone: get[string](c.body, "zone"), Topic: get[string](c.body, "topic"), Body: get[string](c.body, "body"),
 		Headers: get[map[string]string](c.body, "headers"), Missed: client.Missed(get[string](c.body, "missed")), Overlap: client.Overlap(get[string](c.body, "overlap")), Jitter: get[time.Duration](c.body, "jitter"),
-	}
-	for name, option := range map[string]client.PushOption{
-		"max_attempts": client.MaxAttempts(int(get[int64](c.body, "max_attempts"))), "ttr": client.TTR(get[time.Duration](c.body, "ttr")),
-		"ready_max_lifetime": client.ReadyMaxLifetime(get[time.Duration](c.body, "ready_max_lifetime")),
-	} {
-		if c.body.has(name) {
-			s.Options = append(s.Options, option)
-		}
+		Options: optionsOf(c.body),
 	}
 	if _, err := cron.Parse(s.Cron); err != nil {
 		return nil, invalid.field("/cron", "%v", err)

@@ -44,7 +44,7 @@ type action struct {
 var actions = map[string]action{
 	"remove":           {oneJob, true, func(a *act) (int, error) { return one(a.client.Remove(a.ctx, a.ID)) }},
 	"reschedule":       {oneJob, false, (*act).reschedule},
-	"deliver":          {oneJob, false, (*act).deliver},
+	"deliver":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Reschedule(a.ctx, a.ID, 0)) }},
 	"requeue":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Requeue(a.ctx, a.ID)) }},
 	"drop":             {oneLetter, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.ID) }},
 	"purge":            {readyJobs, true, func(a *act) (int, error) { return a.inspector.Purge(a.ctx, a.Topic, a.Most) }},
@@ -101,19 +101,18 @@ func oneUnless(err error) (int, error) { return one(err == nil, err) }
 
 func (a *act) reschedule() (int, error) {
 	delay, err := a.duration("delay")
+	if a.typed("delay") == "" { // must not mean now
+		err = &wrong{"wrong.delay", "", "delay"}
+	}
 	if err != nil {
 		return 0, err
 	}
 	return oneUnless(a.client.Reschedule(a.ctx, a.ID, delay))
 }
 
-func (a *act) deliver() (int, error) { return oneUnless(a.client.Reschedule(a.ctx, a.ID, 0)) }
-
 func (a *act) pause() (int, error) {
 	length, err := a.duration("for")
-	if a.typed("for") == "" { // without end
-		err = nil
-	} else if err == nil && length <= 0 { // must not mean without end
+	if a.typed("for") != "" && err == nil && length <= 0 { // must not mean without end
 		err = &wrong{"wrong.for", a.typed("for"), "for"}
 	}
 	if err != nil {

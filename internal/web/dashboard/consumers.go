@@ -38,17 +38,13 @@ func (d *Dashboard) consumers(p *page) error {
 	if err != nil {
 		return err
 	}
-	pauses, err := d.inspector.PausedIfAllowed(p.ctx)
-	if err != nil {
-		return err
-	}
 	data := consumersData{state: s, Refused: listeners == nil}
 	data.paging = p.paging(paging{Path: "ui/consumers", Sort: "overdue", Columns: consumerColumns, size: consumedSize})
 	if listeners != nil {
 		data.Programs = slices.DeleteFunc(listeners.Programs, func(l inspect.Listener) bool { return !data.names(l) })
 	}
 	for i, t := range s.Topics {
-		row := rowOf(t, pauses)
+		row := rowOf(t, s.Pauses)
 		if listeners != nil {
 			row.Listening = listeners.Clients[i]
 		}

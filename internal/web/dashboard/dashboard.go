@@ -92,5 +92,5 @@ func New(c *client.Client, op *inspect.Inspector, o Options) *Dashboard {
 
 // Area returns the dashboard as an area of the HTTP server.
 func (d *Dashboard) Area() web.Area {
-	return web.Area{Handler: d.routes, Patterns: []string{"GET /{$}", "GET /ui/", "POST /ui/"}, Refuse: d.refuse, Pages: true}
+	return web.Area{Handler: d.routes, Patterns: []string{"GET /", "GET /ui/", "POST /ui/"}, Refuse: d.refuse, Pages: true}
 }

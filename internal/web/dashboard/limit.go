@@ -76,35 +76,27 @@ func (l language) RateText(of store.Limit) string {
 	return text
 }
 
-// slowedTopic is a topic that is paused, limited, or both.
-type slowedTopic struct {
-	inspect.TopicCounts
-	Pause *store.Pause // nil if it is not paused
-}
-
-func (t slowedTopic) IsLimited() bool { return t.Limit != (store.Limit{}) }
-
 // slowedOf returns the paused and the limited topics: paused ones first, then those with most throttled jobs.
-func slowedOf(s *state) (all []slowedTopic) {
+func slowedOf(s *state) (all []topicRow) {
 	seen := map[string]bool{}
 	for _, counts := range s.Topics {
-		if t := (slowedTopic{counts, s.Pauses.Of(counts.Topic)}); t.Pause != nil || t.IsLimited() {
+		if t := rowOf(counts, s.Pauses); t.Pause != nil || t.IsLimited() {
 			seen[t.Topic] = true
 			all = append(all, t)
 		}
 	}
-	for i := range s.Pauses {
-		if topic := s.Pauses[i].Topic; !seen[topic] { // a topic without jobs
-			all = append(all, slowedTopic{inspect.TopicCounts{Topic: topic}, &s.Pauses[i]})
+	for _, p := range s.Pauses {
+		if !seen[p.Topic] { // a topic without jobs
+			all = append(all, rowOf(inspect.TopicCounts{Topic: p.Topic}, s.Pauses))
 		}
 	}
-	isPaused := func(t slowedTopic) int {
+	isPaused := func(t topicRow) int {
 		if t.Pause != nil {
 			return 1
 		}
 		return 0
 	}
-	slices.SortFunc(all, func(a, b slowedTopic) int {
+	slices.SortFunc(all, func(a, b topicRow) int {
 		return cmp.Or(cmp.Compare(isPaused(b), isPaused(a)), cmp.Compare(b.Throttled, a.Throttled), strings.Compare(a.Topic, b.Topic))
 	})
 	return all

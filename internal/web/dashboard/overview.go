@@ -14,7 +14,7 @@ type overviewData struct {
 	*state
 	Status  status
 	Divided *partitionTable // nil for a single partition
-	Slowed  []slowedTopic   // paused or limited topics
+	Slowed  []topicRow      // paused or limited topics
 	Where   string          // where Redis is, unless that is a fixed address
 }
 

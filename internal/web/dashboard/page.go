@@ -119,10 +119,10 @@ func (p *page) needs(names ...string) error {
 // typed returns what was typed into a field, without the blanks around it.
 func (p *page) typed(name string) string { return strings.TrimSpace(p.form.Get(name)) }
 
-// duration returns the duration typed into a field.
+// duration returns the duration typed into a field, or 0 if it is empty.
 func (p *page) duration(name string) (time.Duration, error) {
 	d, err := duration.Parse(p.typed(name))
-	if err != nil {
+	if p.typed(name) != "" && err != nil {
 		return 0, &wrong{"wrong." + name, p.form.Get(name), name}
 	}
 	return d, nil

@@ -1,11 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
@@ -71,22 +71,17 @@ func (d *Dashboard) pushed(p *page) error {
 	if get("replace") != "" {
 		opts[0] = client.Replace
 	}
-	var delay, ttr time.Duration
-	var err error
-	if get("delay") != "" {
-		delay, err = p.duration("delay")
+	delay, err := p.duration("delay")
+	ttr, wrongTTR := p.duration("ttr")
+	attempts, wrongAttempts := p.whole("max_attempts")
+	if err = cmp.Or(err, wrongTTR, wrongAttempts); err != nil {
+		return err
 	}
-	if get("ttr") != "" && err == nil {
-		ttr, err = p.duration("ttr")
+	if p.typed("ttr") != "" {
 		opts = append(opts, client.TTR(ttr))
 	}
-	if get("max_attempts") != "" && err == nil {
-		var n int
-		n, err = p.whole("max_attempts")
-		opts = append(opts, client.MaxAttempts(n))
-	}
-	if err != nil {
-		return err
+	if attempts > 0 {
+		opts = append(opts, client.MaxAttempts(attempts))
 	}
 	_, err = d.client.Push(p.ctx, client.Message{Topic: get("topic"), ID: get("id"), Body: get("body")}, delay, opts...)
 	return err

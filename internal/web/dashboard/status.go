@@ -123,11 +123,6 @@ func untaggedOf(topics []inspect.TopicCounts) []inspect.TopicCounts {
 	return untagged
 }
 
-// isNeglected reports whether the topic's next job has been ready for long and nothing blocks it.
-func isNeglected(t inspect.TopicCounts, pauses inspect.Pauses) bool {
-	return t.AtLeast >= neglected && !pauses.Block(t)
-}
-
 // isAlone reports whether the topic seems to have no consumer: none waits or has a job. A client that pops
 // while there are jobs goes unnoticed.
 func isAlone(t inspect.TopicCounts, listening int) bool { return listening == 0 && t.Reserved == 0 }

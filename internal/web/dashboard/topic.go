@@ -7,16 +7,14 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/inspect"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 type topicData struct {
 	listing
 	topicRow
-	Known       bool         // there are jobs, or were lately
-	Pause       *store.Pause // nil if it is not paused, or pauses can't be read
-	Form        url.Values   // of its pause and its limit
-	Typed       string       // action whose form was filled in; may be empty
+	Known       bool       // there are jobs, or were lately
+	Form        url.Values // of its pause and its limit
+	Typed       string     // action whose form was filled in; may be empty
 	States      []string
 	Query       inspect.Query
 	All         int // number of entries to examine; inspect.Unknown if unreadable
@@ -39,7 +37,7 @@ func (d *Dashboard) topic(p *page) error {
 		return err
 	}
 	p.setClock(counts.Time)
-	data := topicData{topicRow: rowOf(counts.Topics[0], pauses), Known: known, Pause: pauses.Of(topic), Form: p.form, Typed: p.r.PathValue("action")}
+	data := topicData{topicRow: rowOf(counts.Topics[0], pauses), Known: known, Form: p.form, Typed: p.r.PathValue("action")}
 	data.All, data.Broken = counts.Pool, counts.Broken()
 	if err := d.listenersOf(p.ctx, &data); err != nil {
 		return err

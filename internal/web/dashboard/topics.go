@@ -15,18 +15,19 @@ const shareSample = 2000
 // topicRow is a topic in a table.
 type topicRow struct {
 	inspect.TopicCounts
-	Waiting   int // estimated; inspect.Unknown if unreadable
-	Listening int // inspect.Unknown if unknown
-	Paused    bool
-	Limited   bool
+	Pause     *store.Pause // nil if it is not paused, or pauses can't be read
+	Waiting   int          // estimated; inspect.Unknown if unreadable
+	Listening int          // inspect.Unknown if unknown
 }
 
 // rowOf returns the row of a topic whose waiting jobs and waiters are unknown.
 func rowOf(t inspect.TopicCounts, pauses inspect.Pauses) topicRow {
-	return topicRow{t, inspect.Unknown, inspect.Unknown, pauses.Of(t.Topic) != nil, t.Limit != (store.Limit{})}
+	return topicRow{t, pauses.Of(t.Topic), inspect.Unknown, inspect.Unknown}
 }
 
 func (t topicRow) name() string { return t.Topic }
+
+func (t topicRow) IsLimited() bool { return t.Limit != (store.Limit{}) }
 
 // jobs returns how many jobs it has, as far as known.
 func (t topicRow) jobs() int64 {
@@ -35,7 +36,7 @@ func (t topicRow) jobs() int64 {
 
 // IsAlone reports whether the topic has ready jobs, neither paused nor throttled, and no visible consumer.
 func (t topicRow) IsAlone() bool {
-	return t.Ready > 0 && t.Listening == 0 && t.Reserved == 0 && !t.Paused && t.Throttled == 0
+	return t.Ready > 0 && isAlone(t.TopicCounts, t.Listening) && t.Pause == nil && t.Throttled == 0
 }
 
 var topicColumns = []column[topicRow]{
@@ -77,10 +78,6 @@ func (d *Dashboard) topics(p *page) error {
 	if err != nil {
 		return err
 	}
-	pauses, err := d.inspector.PausedIfAllowed(p.ctx)
-	if err != nil {
-		return err
-	}
 	data := topicsData{state: s, Looked: len(s.Topics), Known: max(s.Known, len(s.Topics))}
 	data.paging = p.paging(paging{Path: "ui/topics", Sort: "jobs", Shows: []string{"", "late", "alone"}, Columns: topicColumns})
 	data.Shares, err = d.inspector.Shares(p.ctx, shareSample)
@@ -95,9 +92,9 @@ func (d *Dashboard) topics(p *page) error {
 	}
 	switch data.Show {
 	case "late":
-		counts = slices.DeleteFunc(counts, func(t inspect.TopicCounts) bool { return !isNeglected(t, pauses) })
+		counts, _ = neglectedOf(counts, s.Pauses)
 	case "alone":
-		if counts, err = d.alone(p, &data, counts, pauses); err != nil {
+		if counts, err = d.alone(p, &data, counts); err != nil {
 			return err
 		}
 	}
@@ -106,7 +103,7 @@ func (d *Dashboard) topics(p *page) error {
 		waiting[share.Topic] = share.Jobs
 	}
 	for _, t := range counts {
-		row := rowOf(t, pauses)
+		row := rowOf(t, s.Pauses)
 		if data.Unreadable == nil {
 			row.Waiting = waiting[t.Topic]
 		}
@@ -121,8 +118,8 @@ func (d *Dashboard) topics(p *page) error {
 }
 
 // alone returns the topics whose ready jobs have no visible consumer.
-func (d *Dashboard) alone(p *page, data *topicsData, counts []inspect.TopicCounts, pauses inspect.Pauses) (alone []inspect.TopicCounts, err error) {
-	counts = slices.DeleteFunc(counts, func(t inspect.TopicCounts) bool { return t.Ready <= 0 || pauses.Block(t) })
+func (d *Dashboard) alone(p *page, data *topicsData, counts []inspect.TopicCounts) (alone []inspect.TopicCounts, err error) {
+	counts = slices.DeleteFunc(counts, func(t inspect.TopicCounts) bool { return t.Ready <= 0 || data.Pauses.Block(t) })
 	listening, err := d.inspector.Waiters(p.ctx, waitedFor(counts))
 	data.Refused = listening == nil
 	for i, n := range listening {

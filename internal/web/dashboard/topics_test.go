@@ -96,3 +96,11 @@ func TestBehindNamesAll(t *testing.T) {
 		t.Errorf("named are %q: %s", topics, names)
 	}
 }
+
+// If pauses can't be read, the topics are shown without them.
+func TestTopicsWithoutPauses(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("topic", "id", "body", time.Hour)
+	f.Do("SET", "delayer:paused", "broken")
+	f.get("/ui/topics").has(t, "topics", http.StatusOK, `data-row="topic"`)
+}

@@ -29,21 +29,10 @@ func success(message string, data any) envelope { return envelope{Message: messa
 
 func failure(message string) envelope { return envelope{Code: 1, Message: message} }
 
-// usual has the encoded successes without data, by message.
-var usual = map[string][]byte{pushed: success(pushed, nil).text(), done: success(done, nil).text()}
-
-func (e envelope) text() []byte {
+func (e envelope) write(w http.ResponseWriter, status int) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		panic(err) // it holds only strings and integers
-	}
-	return text
-}
-
-func (e envelope) write(w http.ResponseWriter, status int) error {
-	text := usual[e.Message]
-	if text == nil || e.Data != nil {
-		text = e.text()
 	}
 	return web.Write(w, status, "text/plain; charset=utf-8", text) // as delay-queue does
 }

@@ -43,15 +43,14 @@ const (
 
 // New returns the area for the client's jobs.
 func New(c *client.Client, o Options) web.Area {
+	o.MaxBody, o.PollTimeout = cmp.Or(o.MaxBody, defaultMaxBody), cmp.Or(o.PollTimeout, defaultPollTimeout)
+	if o.Pushed == nil {
+		o.Pushed = func(string, int) {}
+	}
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	a := &api{client: c, Options: o, poller: longpoll.New(c, o.Failed)}
-	a.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
-	a.PollTimeout = cmp.Or(o.PollTimeout, defaultPollTimeout)
-	if o.Pushed == nil {
-		a.Pushed = func(string, int) {}
-	}
+	a := &api{c, o, longpoll.New(c, o.Failed)}
 	routes := map[string]route{"/push": a.push, "/pop": a.pop, "/delete": a.remove, "/finish": a.remove, "/get": a.get}
 	area := web.Area{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, routes[r.URL.Path]) }),

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -32,7 +33,7 @@ type fixture struct {
 	addr   string
 	stop   func()                // stops the HTTP server
 	asks   atomic.Int32          // requests received
-	other  func(r *http.Request) // serves /other
+	other  func(r *http.Request) // serves /poll/other
 }
 
 func start(t *testing.T, o client.PoolOptions) *fixture {
@@ -43,12 +44,12 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 	o.Addr = f.redis.Addr
 	f.client = redistest.Must(client.OpenPool(o))
 	f.poller = New(f.client, func(err error) { t.Error(err) })
-	f.front = web.New(web.Options{}, web.Area{Patterns: []string{"/"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/other" {
+	f.front = web.New(web.Options{}, web.Area{Patterns: []string{"/poll/"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/poll/other" {
 			f.other(r)
 			return
 		}
-		wait, _ := time.ParseDuration(r.URL.Path[1:])
+		wait, _ := time.ParseDuration(path.Base(r.URL.Path))
 		f.asks.Add(1)
 		topics := []string{cmp.Or(r.URL.Query().Get("topic"), "t")}
 		jobs, err := f.poller.Reserve(w, r, topics, client.FetchOptions{Max: 2, Lease: time.Hour}, wait)
@@ -66,7 +67,7 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 func (f *fixture) ask(wait string) <-chan string {
 	answers := make(chan string, 1)
 	go func() {
-		answer, err := http.Get("http://" + f.addr + "/" + wait)
+		answer, err := http.Get("http://" + f.addr + "/poll/" + wait)
 		if err != nil {
 			answers <- err.Error()
 			return
@@ -213,7 +214,7 @@ func TestGone(t *testing.T) {
 	}
 	conn, err := net.Dial("tcp", f.addr)
 	check(t, err)
-	io.WriteString(conn, "GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	io.WriteString(conn, "GET /poll/other HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	conn.Close()
 	d, err := f.client.Reserve(t.Context(), hangBound, 0, "t")
 	if err != nil || d.ID != "a" || d.Attempt != 1 {

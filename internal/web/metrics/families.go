@@ -50,39 +50,30 @@ func redisUp(up float64) family {
 
 // numbers are the values read from Redis; an unreadable one is inspect.Unknown.
 type numbers struct {
-	inspect.Counts
-	pauses    inspect.Pauses
+	inspect.Snapshot
 	schedules inspect.ScheduleStates // Overdue is negative if unreadable
-	paused    int                    // paused topics; inspect.Unknown if unreadable
-	servers   int                    // running servers
-	acked     int64                  // in total, as Redis counts
 }
 
 // numbers combines the readings.
 func (m *Metrics) numbers(ctx context.Context, reading *inspect.Reading[inspect.Snapshot], schedules *inspect.Reading[inspect.ScheduleStates]) (n numbers, err error) {
-	snapshot, err := reading.Wait(ctx)
-	if err != nil {
+	if n.Snapshot, err = reading.Wait(ctx); err != nil {
 		return numbers{}, err
-	}
-	n = numbers{Counts: snapshot.Counts, servers: inspect.Unknown, acked: inspect.Unknown, paused: inspect.Unknown}
-	if snapshot.ServersErr == nil {
-		n.servers = 0
-		for _, s := range snapshot.Servers {
-			if !s.Stale() {
-				n.servers++
-			}
-		}
-	}
-	if snapshot.PausesErr == nil {
-		n.pauses, n.paused = snapshot.Pauses, len(snapshot.Pauses)
 	}
 	if n.schedules, err = schedules.Wait(ctx); err != nil {
 		n.schedules = inspect.ScheduleStates{Active: inspect.Unknown, Paused: inspect.Unknown, Ended: inspect.Unknown, Overdue: inspect.Unknown}
 	}
-	if snapshot.Acked >= 0 {
-		n.acked = m.acked.follow(snapshot.Acked)
+	if n.Acked >= 0 {
+		n.Acked = m.acked.follow(n.Acked)
 	}
 	return n, nil
+}
+
+// known is how many there are, if they could be read.
+func known[T any](all []T, err error) float64 {
+	if err != nil {
+		return inspect.Unknown
+	}
+	return float64(len(all))
 }
 
 // steady turns a number that may go back, because Redis lost it, into one that never does: Prometheus would
@@ -103,18 +94,19 @@ func (s *steady) follow(n int64) int64 {
 // families returns the metrics read from Redis.
 func (n numbers) families(t *topics) []family {
 	t.live(n.Used)
+	running := slices.DeleteFunc(slices.Clone(n.Servers), store.ServerState.Stale)
 	return slices.Concat([]family{
 		gauge("jobs_waiting", "Jobs that are not due yet."+wholeRedis).with(float64(n.Waiting)),
 		gauge("oldest_overdue_seconds", "How long the oldest due job (or expired lease) has been waiting for a server to move it; 0 if there is none."+wholeRedis).with(n.Overdue.Seconds()),
 		gauge("topics", "Known topics: those with jobs or dead letters now or within about the last hour."+wholeRedis).with(float64(n.Known)),
 		gauge("topics_counted", "Topics whose jobs were counted: at most the 10,000 used last. If fewer than delayer_topics, both, and the sums over all topics, are lower bounds."+wholeRedis).with(float64(len(n.Topics))),
-		gauge("topics_paused", "Paused topics."+wholeRedis).with(float64(n.paused)),
-		gauge("servers", "Running servers."+wholeRedis).with(float64(n.servers)),
-		counter("jobs_acked_total", "Jobs acknowledged by any consumer."+wholeRedis).with(float64(n.acked)),
+		gauge("topics_paused", "Paused topics."+wholeRedis).with(known(n.Pauses, n.PausesErr)),
+		gauge("servers", "Running servers."+wholeRedis).with(known(running, n.ServersErr)),
+		counter("jobs_acked_total", "Jobs acknowledged by any consumer."+wholeRedis).with(float64(n.Acked)),
 		gauge("schedules", "Schedules by state: active, paused, or ended (no further occurrence)."+wholeRedis).
 			with(float64(n.schedules.Active), label("state", "active")).with(float64(n.schedules.Paused), label("state", "paused")).with(float64(n.schedules.Ended), label("state", "ended")),
 		gauge("schedule_overdue_seconds", "How long the most overdue active schedule has been due without a server firing it; 0 if none is overdue."+wholeRedis).with(n.schedules.Overdue.Seconds()),
-		t.ofPauses(n.pauses),
+		t.ofPauses(n.Pauses),
 	}, ofPartitions(n.Partitions), t.gauges(n.Topics))
 }
 
