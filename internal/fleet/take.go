@@ -28,12 +28,12 @@ func (f *Fleet) Takers(closing context.Context, owner *batch.Owner, hooks wait.H
 	for _, s := range f.Stores {
 		t.partitions = append(t.partitions, t.shared.NewPartition(s))
 	}
-	if f.Stores[0].InCluster() {
-		for _, p := range t.partitions {
-			t.listeners = append(t.listeners, t.shared.NewListener(p))
+	for _, places := range Sharing(f.Stores) {
+		var here []*wait.Partition
+		for _, i := range places {
+			here = append(here, t.partitions[i])
 		}
-	} else {
-		t.listeners = []*wait.Listener{t.shared.NewListener(t.partitions...)}
+		t.listeners = append(t.listeners, t.shared.NewListener(here...))
 	}
 	t.turn.Store(rand.Uint64N(uint64(len(f.Stores)))) // so that not all Clients begin with the same one
 	return t
@@ -90,7 +90,7 @@ func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err e
 		if failed == store.ErrEmpty || errors.Is(err, wait.ErrLost) {
 			failed = err
 		}
-		if k == 0 {
+		if k == 0 && len(all) > 1 {
 			all = append(all[:1], t.withJobs(ctx, all[1:], c.Topics)...)
 		}
 	}
@@ -111,34 +111,27 @@ func (t *Takers) inTurn() (order []*wait.Partition) {
 	return append(order, shunned...)
 }
 
-// withJobs returns those of the partitions that have jobs of a topic, or can't say so. Partitions of one Redis are checked together.
-func (t *Takers) withJobs(ctx context.Context, of []*wait.Partition, topics []string) (have []*wait.Partition) {
-	together := len(of)
-	if len(t.listeners) > 1 {
-		together = 1
+// withJobs returns those of the partitions that have jobs of a topic, or can't say so.
+func (t *Takers) withJobs(ctx context.Context, of []*wait.Partition, topics []string) []*wait.Partition {
+	var stores []*store.Store
+	for _, p := range of {
+		stores = append(stores, p.Store())
 	}
-	if len(of) == 0 {
-		return nil
-	}
-	found := make([][]*wait.Partition, len(of))
-	var checks sync.WaitGroup
-	for first := 0; first < len(of); first += together {
-		checks.Go(func() {
-			some := of[first : first+together]
-			polls := make([]store.Poll, len(some))
-			for i, p := range some {
-				polls[i] = store.Poll{Store: p.Store(), Topics: topics}
-			}
-			polled, err := store.PollAll(ctx, polls...)
-			for i, p := range some {
-				if err != nil || slices.Max(polled[i].Lengths) > 0 {
-					found[first] = append(found[first], p)
-				}
-			}
-		})
-	}
-	checks.Wait()
-	return slices.Concat(found...)
+	isEmpty := map[*wait.Partition]bool{}
+	var mu sync.Mutex
+	ByRedis(stores, func(places []int) {
+		polls := make([]store.Poll, len(places))
+		for k, i := range places {
+			polls[k] = store.Poll{Store: stores[i], Topics: topics}
+		}
+		polled, err := store.PollAll(ctx, polls...)
+		mu.Lock()
+		defer mu.Unlock()
+		for k, i := range places {
+			isEmpty[of[i]] = err == nil && slices.Max(polled[k].Lengths) == 0
+		}
+	})
+	return slices.DeleteFunc(of, func(p *wait.Partition) bool { return isEmpty[p] })
 }
 
 // Partition is what the partition of that number knows, for tests.
