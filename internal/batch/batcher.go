@@ -68,7 +68,11 @@ func (b *Batcher[T]) of(s *store.Store) *line[T] {
 // sent is not done then. While few batches are under way a caller makes the call itself, and then waits for the answer
 // until ctx's deadline, even if ctx is canceled.
 func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
-	return s.UntilServed(ctx, func() error { return b.once(ctx, s, item) })
+	err := b.once(ctx, s, item)
+	if err != nil && store.OfOneSlot(err) {
+		err = s.UntilServed(ctx, func() error { return b.once(ctx, s, item) })
+	}
+	return err
 }
 
 func (b *Batcher[T]) once(ctx context.Context, s *store.Store, item T) error {
@@ -76,9 +80,9 @@ func (b *Batcher[T]) once(ctx context.Context, s *store.Store, item T) error {
 	mayGoAlone := !hurries || b.isQuick(item)
 	b.mu.Lock()
 	l := b.of(s)
-	if mayGoAlone && l.sender.TryLead() {
+	if mayGoAlone && l.sender.underWay < l.sender.most {
+		l.sender.underWay++
 		b.mu.Unlock()
-		defer l.sender.led()
 		return l.alone(ctx, item)
 	}
 	c := b.callers.Get().(*caller[T])
@@ -102,6 +106,13 @@ func (b *Batcher[T]) once(ctx context.Context, s *store.Store, item T) error {
 
 // alone makes a call for one caller in its own goroutine, which is a fifth faster than in another.
 func (l *line[T]) alone(ctx context.Context, item T) error {
+	defer func() {
+		l.batcher.mu.Lock()
+		defer l.batcher.mu.Unlock()
+		if l.sender.underWay--; len(l.queue) > 0 {
+			l.sender.Wake()
+		}
+	}()
 	p, err := l.store.Pipeline(ctx)
 	switch {
 	case err == nil:
@@ -116,6 +127,19 @@ func (l *line[T]) alone(ctx context.Context, item T) error {
 		within = untilDeadline{ctx}
 	}
 	return l.make(within, p, []T{item})[0]
+}
+
+// make makes the call for the items, and returns an error for each. ctx bounds the wait for the reply.
+func (l *line[T]) make(ctx context.Context, p *store.Pipeline, items []T) []error {
+	kind := &l.batcher.kind
+	errs, err := kind.Call(l.store, items).Send(p).Wait(ctx)
+	if err != nil {
+		errs = slices.Repeat([]error{err}, len(items))
+	}
+	if kind.Behind != nil {
+		kind.Behind(context.Background(), p, items, errs)
+	}
+	return errs
 }
 
 // maxQuick is the size of an item, in bytes, that fits in a socket's buffer, so that sending it does not wait for the network.

@@ -43,19 +43,6 @@ func (l *line[T]) Next() (int, func(*store.Pipeline, error)) {
 	}
 }
 
-// make makes the call for the items, and returns an error for each. ctx bounds the wait for the reply.
-func (l *line[T]) make(ctx context.Context, p *store.Pipeline, items []T) []error {
-	kind := &l.batcher.kind
-	errs, err := kind.Call(l.store, items).On(ctx, p)
-	if err != nil {
-		errs = slices.Repeat([]error{err}, len(items))
-	}
-	if kind.Behind != nil {
-		kind.Behind(context.Background(), p, items, errs)
-	}
-	return errs
-}
-
 // tell gives callers their answers. Those whose items are for another call come next, unless they have left.
 func (l *line[T]) tell(callers []*caller[T], errs []error) {
 	var later []*caller[T]

@@ -88,11 +88,6 @@ func (s *Sender) Lead(ctx context.Context) {
 	if err == nil || !redisconn.IsOver(ctx) { // else it is an error of this caller's only
 		s.send(p, err)
 	}
-	s.led()
-}
-
-// led ends what TryLead began.
-func (s *Sender) led() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.underWay--

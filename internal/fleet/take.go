@@ -55,20 +55,18 @@ func (t *Takers) Pull(of *store.Store, p *store.Pipeline, k wait.Kind, topic str
 // returns store.ErrEmpty at once if the caller does not wait. The timeout bounds the wait for a job, not how long Redis takes to say whether there is one.
 func (t *Takers) Take(ctx context.Context, r wait.Request, timeout time.Duration) (wait.Jobs, error) {
 	c := t.shared.NewCaller(r)
-	var got wait.Jobs
-	poll := func() (err error) {
-		got, err = t.poll(ctx, c)
-		return err
+	got, err := t.poll(ctx, c)
+	switch {
+	case err == nil:
+	case !r.Waits && err != store.ErrEmpty:
+		err = t.partitions[0].Store().UntilServed(ctx, func() (err error) {
+			got, err = t.poll(ctx, c)
+			return err
+		})
+	case r.Waits && (err == store.ErrEmpty || ctx.Err() == nil && store.Temporary(err)):
+		return c.Wait(ctx, timeout, err, t.partitions)
 	}
-	if !r.Waits {
-		err := t.partitions[0].Store().UntilServed(ctx, poll)
-		return got, err
-	}
-	err := poll()
-	if err == nil || err != store.ErrEmpty && (ctx.Err() != nil || !store.Temporary(err)) {
-		return got, err
-	}
-	return c.Wait(ctx, timeout, err, t.partitions)
+	return got, err
 }
 
 // poll polls the partition, or several. A caller that waits polls the first one that may have jobs, and then waits for the checks of the others. One that
@@ -79,7 +77,7 @@ func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err e
 	}
 	all := t.inTurn()
 	if c.Waits {
-		all = slices.DeleteFunc(all, c.Knows)
+		all = slices.DeleteFunc(all, c.NeedsNoPoll)
 		all = all[:min(len(all), 1)]
 	}
 	failed := store.ErrEmpty

@@ -76,12 +76,17 @@ func (s *Source) Of(prefix string) *Source {
 
 // Get waits for a connection, whose Close returns it. The end of ctx does not cut a PING short: the connection goes back to the pool once it has
 // answered. redigo would close it, and the next one, and so on: a caller in a hurry would cost the pool all of them.
-func (s *Source) Get(ctx context.Context) (redis.Conn, error) {
-	for {
-		conn, rested, err := s.GetUntried(ctx)
-		if err != nil || !rested {
+func (s *Source) Get(ctx context.Context) (conn redis.Conn, err error) {
+	for b := (&borrow{Context: ctx}); ; {
+		if s.cluster != nil {
+			conn, err = s.fromOwner(b)
+		} else {
+			conn, err = s.pool.GetContext(b)
+		}
+		if err != nil || !b.rested {
 			return conn, err
 		}
+		b.rested = false
 		tried := make(chan error, 1)
 		go func() { tried <- ping(conn) }()
 		select {
@@ -101,24 +106,28 @@ func (s *Source) Get(ctx context.Context) (redis.Conn, error) {
 }
 
 // GetUntried is Get without the PING to a connection that has rested. If such a connection fails, make the call again on another one.
-//
-// While the owner of a cluster's slot can't be reached it is tried again, until it has been away for RetryWindow, as long as other nodes answer: one of
-// them is about to take its place.
 func (s *Source) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error) {
 	b := &borrow{Context: ctx}
-	if s.cluster == nil {
+	if s.cluster != nil {
+		conn, err = s.fromOwner(b)
+	} else {
 		conn, err = s.pool.GetContext(b)
-		return conn, b.rested, err
 	}
+	return conn, b.rested, err
+}
+
+// fromOwner takes a connection to the node that owns the slot. While that can't be reached it is tried again, until it has been away for RetryWindow, as
+// long as other nodes answer: one of them is about to take its place.
+func (s *Source) fromOwner(b *borrow) (redis.Conn, error) {
 	for tries := NewTries(RetryWindow); ; {
-		n, err := s.owner(ctx)
+		n, err := s.owner(b)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		asked := time.Now()
-		conn, err = n.pool.GetContext(b)
-		if err == nil || ctx.Err() != nil || !n.mayComeBack() || s.cluster.learn(ctx, asked) != nil || !tries.Wait(ctx) {
-			return conn, b.rested, err
+		conn, err := n.pool.GetContext(b)
+		if err == nil || b.Err() != nil || !n.mayComeBack() || s.cluster.learn(b, asked) != nil || !tries.Wait(b) {
+			return conn, err
 		}
 	}
 }

@@ -21,7 +21,7 @@ func OfOneSlot(err error) bool { return meaningOf(err) == elsewhere }
 // UntilServed makes a call, and again after a pause while a cluster can't run it, until retryWindow is over.
 func (s *Store) UntilServed(ctx context.Context, call func() error) error {
 	err := call()
-	if !s.InCluster() || !OfOneSlot(err) {
+	if !s.inCluster || !OfOneSlot(err) {
 		return err
 	}
 	for tries := redisconn.NewTries(retryWindow); OfOneSlot(err) && tries.Wait(ctx); {
@@ -44,10 +44,10 @@ func (s *Store) hasMoved(err error) bool {
 }
 
 // IsElsewhere reports whether the single server that was configured is a node of a cluster, and another node has the key.
-func (s *Store) IsElsewhere(err error) bool { return !s.InCluster() && s.hasMoved(err) }
+func (s *Store) IsElsewhere(err error) bool { return !s.inCluster && s.hasMoved(err) }
 
 // InCluster reports whether the store's keys are in a slot of a cluster.
-func (s *Store) InCluster() bool { return s.source.InCluster() }
+func (s *Store) InCluster() bool { return s.inCluster }
 
 // Sharded reports whether the store's channels belong to its slot, which takes other commands.
 func (s *Store) Sharded() bool { return s.source.Sharded() }

@@ -183,7 +183,7 @@ func (p *Pipeline) judge(doesIt bool) {
 	switch {
 	case !doesIt:
 		p.store.source.ReplacedInVain()
-	case !p.isBetter && p.store.onReplaced != nil && !p.store.InCluster():
+	case !p.isBetter && p.store.onReplaced != nil && !p.store.inCluster:
 		p.isBetter = true
 		p.store.onReplaced()
 	}

@@ -32,7 +32,7 @@ type form struct{ text, hash string }
 // on returns the form that runs in the store.
 func (s *script) on(of *Store) *form {
 	switch {
-	case !of.InCluster():
+	case !of.inCluster:
 		return s.plain()
 	case of.Sharded():
 		return s.sharded()

@@ -23,10 +23,11 @@ import (
 
 // Store is one partition: a set of jobs in one Redis database. It is safe for concurrent use.
 type Store struct {
-	source  *redisconn.Source
-	keys    Keys
-	jobPool string // its key, which almost every script needs
-	recent  *recentTopics
+	source    *redisconn.Source
+	inCluster bool // see InCluster
+	keys      Keys
+	jobPool   string // its key, which almost every script needs
+	recent    *recentTopics
 
 	admission  *Admission      // passed before the first connection; may be nil
 	onReplaced func()          // see OnReplaced
@@ -41,7 +42,7 @@ func New(r redisconn.Redis, prefix string) *Store {
 
 // At returns the Store of the jobs with these keys, in the Redis of that Source.
 func At(source *redisconn.Source, keys Keys) *Store {
-	return &Store{source: source.Of(keys.prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
+	return &Store{source: source.Of(keys.prefix), inCluster: source.InCluster(), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
 }
 
 // AdmittedBy sets the Admission that the store passes before its first connection. Call it before the store is used.

@@ -84,7 +84,7 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 	}
 	var q *queue
 	if len(c.Topics) == 1 {
-		if t := p.topic(c.Topics[0]); !c.Waits || !t.knows(&c.Kind) {
+		if t := p.topic(c.Topics[0]); !c.Waits || !t.needsNoPoll(&c.Kind) {
 			q = t.queue(&c.Kind)
 		}
 		then = 1
@@ -118,7 +118,7 @@ func (c *Caller) ownQueue(p *Partition, next int) (q *queue, then int) {
 		t, k := p.topic(c.Topics[then]), c.kind(then)
 		t.left = now
 		switch {
-		case c.Waits && t.knows(k) && t.isFresh(now):
+		case c.Waits && t.needsNoPoll(k) && t.isFresh(now):
 			continue
 		case q == nil:
 			q = &queue{partition: p, kind: *k}
@@ -130,13 +130,13 @@ func (c *Caller) ownQueue(p *Partition, next int) (q *queue, then int) {
 	return q, then
 }
 
-// Knows reports whether the partition is known to have no job for a caller that waits.
-func (c *Caller) Knows(p *Partition) bool {
+// NeedsNoPoll reports whether the partition is known to have no job for a caller that waits.
+func (c *Caller) NeedsNoPoll(p *Partition) bool {
 	p.shared.mu.Lock()
 	defer p.shared.mu.Unlock()
 	now := time.Now()
 	for i, name := range c.Topics {
-		if t := p.topics[name]; t == nil || !t.knows(c.kind(i)) || !t.isFresh(now) {
+		if t := p.topics[name]; t == nil || !t.needsNoPoll(c.kind(i)) || !t.isFresh(now) {
 			return false
 		}
 	}
@@ -172,8 +172,8 @@ func (c *Caller) enter(failed error, all []*Partition) {
 		p.listener.start()
 		for i, name := range c.Topics {
 			t := p.topic(name)
-			t.waiters, c.topics = append(t.waiters, waiter{c, c.kind(i), c.limit(i)}), append(c.topics, t)
-			if !t.knows(c.kind(i)) {
+			t.waiters, c.topics = append(t.waiters, waiter{c, c.kind(i), c.limit(i), i}), append(c.topics, t)
+			if !t.needsNoPoll(c.kind(i)) {
 				t.goOn()
 			}
 		}

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -223,16 +224,26 @@ func (e *Listener) learn(checks []*check, found []store.Polled) {
 	for _, p := range e.partitions {
 		p.setAway(false)
 	}
-	full := map[*Caller]bool{}
+	type hint struct {
+		*topic
+		jobs, place int
+	}
+	full, hints := map[*Caller]bool{}, []hint(nil)
 	for i, k := range checks {
 		for j, t := range k.topics {
-			if jobs := found[i].Lengths[j]; jobs > 0 {
-				for _, w := range t.waiters {
-					full[w.Caller] = true
-				}
-				t.found(jobs, false)
+			jobs, place := found[i].Lengths[j], 0
+			if jobs == 0 {
+				continue
 			}
+			for _, w := range slices.Backward(t.waiters) {
+				full[w.Caller], place = true, w.place
+			}
+			hints = append(hints, hint{t, jobs, place})
 		}
+	}
+	slices.SortStableFunc(hints, func(a, b hint) int { return cmp.Compare(a.place, b.place) }) // callers poll for their first topics first
+	for _, h := range hints {
+		h.found(h.jobs, false)
 	}
 	for i, k := range checks {
 		for j, t := range k.topics {

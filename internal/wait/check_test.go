@@ -221,3 +221,15 @@ func TestSubscribeAgain(t *testing.T) {
 		}
 	})
 }
+
+// If a check finds jobs of several topics, a caller polls for the first of them.
+func TestCheckKeepsTheOrderOfTopics(t *testing.T) {
+	for range 20 {
+		h := inHand(t)
+		h.registered("a", "b", "c", "d")
+		h.check(true, map[string]int{"b": 1, "c": 1, "d": 1})
+		if one := h.asks(); one.Topics[0] != "b" {
+			t.Fatalf("%s is polled first", one.Topics)
+		}
+	}
+}

@@ -242,7 +242,7 @@ func (h *hand) facts(topic string) string {
 	for _, f := range []struct {
 		name string
 		is   bool
-	}{{"registered", t.registered}, {"told", t.told}, {"checked", t.byCheck}, {"throttled", t.throttle != nil},
+	}{{"registered", t.registered}, {"told", t.owed}, {"checked", t.byCheck}, {"throttled", t.throttle != nil},
 		{"polling", slices.ContainsFunc(t.queues, func(q *queue) bool { return q.isOut })}, {"due", slices.ContainsFunc(t.queues, func(q *queue) bool { return q.inTurns })}} {
 		if f.is {
 			facts = append(facts, f.name)

@@ -120,8 +120,8 @@ type claim struct {
 	n int
 }
 
-// newPoll claims callers that wait for the topic, as many as there are hints for, and the queue's callers, which do not overtake them. It is the
-// queue's turn.
+// newPoll claims callers that wait for the topic, as many as there are hints for, and the queue's callers. So that these overtake nobody, it
+// then claims as many that wait as one poll can serve. It is the queue's turn.
 func (q *queue) newPoll() *poll {
 	p := q.partition
 	p.turns, q.inTurns, q.isOut = p.turns[1:], false, true
@@ -299,7 +299,7 @@ func (one *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 		case err != nil:
 			t.jobs, t.byCheck = 0, false
 		case isThrottled:
-			t.registered, t.jobs, t.told, t.byCheck = false, max(left, 0), false, false
+			t.registered, t.jobs, t.owed, t.byCheck = false, max(left, 0), false, false
 			t.throttleFor(popped.Throttled[i], isRegistered)
 		case isRegistered && left == 0 && (one.Always || got < wanted) && !popped.More:
 			t.empty()
@@ -307,7 +307,7 @@ func (one *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 			if popped.More {
 				left = max(left, 1)
 			}
-			t.registered, t.jobs, t.told, t.byCheck = false, max(left, 0), false, false
+			t.registered, t.jobs, t.owed, t.byCheck = false, max(left, 0), false, false
 		}
 	}
 	return allEmpty

@@ -20,7 +20,7 @@ type topic struct {
 	registeredAt time.Time
 	jobs         int       // hints: how many are probably there that waiting callers may have
 	news         int       // counts the signs of new jobs
-	told         bool      // Redis woke only us: if no caller here takes the job, we pass the wake-up on
+	owed         bool      // Redis woke only us: if no caller here takes the job, we pass the wake-up on
 	byCheck      bool      // a check found the jobs, not a message
 	throttle     *throttle // its limit lets no more jobs be reserved now
 }
@@ -28,8 +28,9 @@ type topic struct {
 // waiter is a caller that waits for a topic, and how and how many of its jobs it takes.
 type waiter struct {
 	*Caller
-	kind *Kind
-	n    int
+	kind  *Kind
+	n     int
+	place int // of the topic among the caller's
 }
 
 func (p *Partition) topic(name string) *topic {
@@ -59,8 +60,8 @@ func (t *topic) isBusy() bool {
 	return slices.ContainsFunc(t.queues, func(q *queue) bool { return q.inTurns || q.isOut })
 }
 
-// knows reports whether a caller that waits need not poll: the topic has no job for it, and Redis wakes us, or the limit's time ends.
-func (t *topic) knows(k *Kind) bool { return t.registered || t.throttle != nil && k.Reserves }
+// needsNoPoll reports whether a caller that waits need not poll: the topic has no job for it, and Redis wakes us, or the limit's time ends.
+func (t *topic) needsNoPoll(k *Kind) bool { return t.registered || t.throttle != nil && k.Reserves }
 
 // isFresh reports whether a caller that always finds jobs of other topics may rely on what is known. Such a caller is in no list, so no check covers
 // its topics, and a message may be lost, or come from no server of ours.
@@ -92,8 +93,8 @@ func (t *topic) claim(k *Kind, jobs int) (claims []claim) {
 	return claims
 }
 
-// goOn polls for the first waiters if there is a hint. Without one, a check follows at once unless we are registered. Its
-// callers wake the partition's batches, unless they are one.
+// goOn polls for the first waiters if there is a hint. Without one, a check follows at once unless we are registered. It only queues
+// the poll: code that calls it also calls batches.Wake, unless a batch of the partition runs it.
 func (t *topic) goOn() {
 	switch e := t.partition.listener; {
 	case len(t.waiters) == 0:
@@ -113,7 +114,7 @@ func (t *topic) empty() {
 	if t.throttle != nil {
 		t.release()
 	}
-	t.registered, t.jobs, t.told, t.byCheck, t.registeredAt = true, 0, false, false, time.Now()
+	t.registered, t.jobs, t.owed, t.byCheck, t.registeredAt = true, 0, false, false, time.Now()
 }
 
 // found takes in that there are jobs: a check has found them, or Redis woke only us. A check can't tell whether a limit allows more.
@@ -124,7 +125,7 @@ func (t *topic) found(jobs int, told bool) {
 		}
 		t.release()
 	}
-	t.registered, t.jobs, t.told, t.byCheck = false, max(t.jobs, jobs), t.told || told, !told
+	t.registered, t.jobs, t.owed, t.byCheck = false, max(t.jobs, jobs), t.owed || told, !told
 	t.news++
 	t.goOn()
 }
@@ -140,10 +141,10 @@ func (t *topic) retire() {
 	if t.isBusy() {
 		return
 	}
-	if t.told {
+	if t.owed {
 		t.partition.passOn(t.name)
 	}
-	t.jobs, t.told, t.left = 0, false, time.Now()
+	t.jobs, t.owed, t.left = 0, false, time.Now()
 	if !t.registered && t.throttle == nil && t.partition.topics[t.name] == t {
 		delete(t.partition.topics, t.name)
 	}

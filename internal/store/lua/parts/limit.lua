@@ -18,7 +18,7 @@ local MADE_UP_FOR = 250000 -- µs
 --   interval     between two starts (µs); 0 for none
 --   burst        how many may start at once; 0 for what MADE_UP_FOR allows
 --   next         when the next one may start (Unix µs)
--- the latest time given to a client for its next poll (Unix µs)
+--   appointed    the latest time given to a client for its next poll (Unix µs)
 --   whole        the limit of all partitions, as it was set: see Limit in Go
 local function parse_limit(topic, text)
   if not text then return nil end
