@@ -58,7 +58,7 @@ func (t *Takers) Take(ctx context.Context, r wait.Request, timeout time.Duration
 	got, err := t.poll(ctx, c)
 	switch {
 	case err == nil:
-	case !r.Waits && err != store.ErrEmpty:
+	case !r.Waits && err != store.ErrEmpty && store.OfOneSlot(err):
 		err = t.partitions[0].Store().UntilServed(ctx, func() (err error) {
 			got, err = t.poll(ctx, c)
 			return err

@@ -76,8 +76,10 @@ func (s *Source) Of(prefix string) *Source {
 
 // Get waits for a connection, whose Close returns it. The end of ctx does not cut a PING short: the connection goes back to the pool once it has
 // answered. redigo would close it, and the next one, and so on: a caller in a hurry would cost the pool all of them.
-func (s *Source) Get(ctx context.Context) (conn redis.Conn, err error) {
+func (s *Source) Get(ctx context.Context) (redis.Conn, error) {
 	for b := (&borrow{Context: ctx}); ; {
+		var conn redis.Conn
+		var err error
 		if s.cluster != nil {
 			conn, err = s.fromOwner(b)
 		} else {
