@@ -40,9 +40,9 @@ func NewSender(o *Owner, connect func(context.Context) (*store.Pipeline, error),
 	return &Sender{owner: o, connect: connect, mu: mu, queue: queue, most: most}
 }
 
-// Wake starts a batch for the waiting callers. The mutex must be held.
+// Wake starts a batch for the waiting callers. The mutex must be held. Waiting may wake as well, and comes first.
 func (s *Sender) Wake() {
-	if s.underWay < s.most && s.queue.Waiting() {
+	if s.queue.Waiting() && s.underWay < s.most {
 		s.underWay++
 		s.owner.Running.Add(1)
 		go s.work()
@@ -74,7 +74,7 @@ func (s *Sender) isWanted() bool {
 
 // TryLead reports whether a caller may send a batch itself: it must call Lead then. The mutex must be held.
 func (s *Sender) TryLead() bool {
-	if s.underWay == s.most {
+	if s.underWay >= s.most {
 		return false
 	}
 	s.underWay++

@@ -47,7 +47,7 @@ func pushSome(ctx context.Context, all []*pushing) error {
 		}
 		inTurn(ctx, p, len(next), pushesInFlight, func(k int) *store.Call[[]error] { return next[k].begin() }, func(k int, errs []error, failed error) bool {
 			next[k].end(errs)
-			if err == nil {
+			if err == nil || failed != nil && !store.OfOneSlot(failed) { // a lost answer counts more than a refusal, after which all is tried again
 				err = failed
 			}
 			return err == nil

@@ -89,7 +89,11 @@ func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err e
 			failed = err
 		}
 		if k == 0 && len(all) > 1 {
-			all = append(all[:1], t.withJobs(ctx, all[1:], c.Topics)...)
+			have, err := t.withJobs(ctx, all[1:], c.Topics)
+			if failed == store.ErrEmpty && err != nil {
+				failed = err
+			}
+			all = append(all[:1], have...)
 		}
 	}
 	return wait.Jobs{}, failed
@@ -109,13 +113,13 @@ func (t *Takers) inTurn() (order []*wait.Partition) {
 	return append(order, shunned...)
 }
 
-// withJobs returns those of the partitions that have jobs of a topic, or can't say so.
-func (t *Takers) withJobs(ctx context.Context, of []*wait.Partition, topics []string) []*wait.Partition {
+// withJobs returns those of the partitions that have jobs of a topic, and why some can't say so.
+func (t *Takers) withJobs(ctx context.Context, of []*wait.Partition, topics []string) (have []*wait.Partition, failed error) {
 	var stores []*store.Store
 	for _, p := range of {
 		stores = append(stores, p.Store())
 	}
-	isEmpty := map[*wait.Partition]bool{}
+	found := make([]bool, len(of))
 	var mu sync.Mutex
 	ByRedis(stores, func(places []int) {
 		polls := make([]store.Poll, len(places))
@@ -125,11 +129,20 @@ func (t *Takers) withJobs(ctx context.Context, of []*wait.Partition, topics []st
 		polled, err := store.PollAll(ctx, polls...)
 		mu.Lock()
 		defer mu.Unlock()
+		if err != nil {
+			failed = err
+			return
+		}
 		for k, i := range places {
-			isEmpty[of[i]] = err == nil && slices.Max(polled[k].Lengths) == 0
+			found[i] = slices.Max(polled[k].Lengths) > 0
 		}
 	})
-	return slices.DeleteFunc(of, func(p *wait.Partition) bool { return isEmpty[p] })
+	for i, p := range of {
+		if found[i] {
+			have = append(have, p)
+		}
+	}
+	return have, failed
 }
 
 // Partition is what the partition of that number knows, for tests.

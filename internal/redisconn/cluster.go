@@ -330,11 +330,15 @@ func (n *node) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
 		n.failing = time.Time{}
 	case errors.As(err, new(redis.Error)): // as that of a node with another password; the network's errors have the address
 		n.failing, err = time.Time{}, fmt.Errorf("node %s: %w", n.addr, err)
-	case !IsOver(ctx):
-		if n.err = err; n.failing.IsZero() {
-			n.failing = began
+	case errors.Is(ctx.Err(), context.Canceled):
+	default:
+		if !IsOver(ctx) {
+			n.err = err
+			if n.failing.IsZero() {
+				n.failing = began
+			}
 		}
-		n.cluster.inquire()
+		n.cluster.inquire() // also if the caller was in a hurry: all may be
 	}
 	return conn, err
 }

@@ -205,6 +205,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 	}
 	p.conn = conn
 	for _, c := range again {
+		c.err = nil // the refusal says nothing about this try
 		p.write(c, false)
 	}
 }

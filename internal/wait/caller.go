@@ -245,10 +245,19 @@ func (c *Caller) without(isEmpty bool, err error) (again bool) {
 		return true
 	case err != nil:
 		c.retry(err)
+		c.goOn()
 	default:
+		if c.lastErr != nil && !c.isAnyAway() {
+			c.recovered()
+		}
 		c.goOn()
 	}
 	return false
+}
+
+// isAnyAway reports whether a partition that it waits for does not answer.
+func (c *Caller) isAnyAway() bool {
+	return slices.ContainsFunc(c.all, func(p *Partition) bool { return p.isAway })
 }
 
 // goOn polls for a caller that waits if any of its topics has got a hint while it was claimed.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -337,22 +338,47 @@ func TestWaitingWhileAPartitionIsAway(t *testing.T) {
 	})
 }
 
-// A hint of another partition that came while a poll had claimed the caller makes that partition poll afterwards.
+// A hint of another partition that came while a poll had claimed the caller makes that partition poll afterwards, whatever the reply was.
 func TestHintWhileClaimed(t *testing.T) {
-	h := inHands(t, 2)
-	h.registered("t", "u")
-	h.check(true, nil)
-	other, polled := h.all[1], make(chan struct{}, 1)
-	other.batches = batch.NewSender(h.shared.owner, func(context.Context) (*store.Pipeline, error) {
-		polled <- struct{}{}
-		return nil, errCut
-	}, &h.shared.mu, other, 1)
+	for _, failed := range []error{nil, errCut} {
+		h := inHands(t, 2)
+		h.registered("t", "u")
+		h.check(true, nil)
+		other, polled := h.all[1], make(chan struct{}, 1)
+		other.batches = batch.NewSender(h.shared.owner, func(context.Context) (*store.Pipeline, error) {
+			polled <- struct{}{}
+			return nil, errCut
+		}, &h.shared.mu, other, 1)
+		h.wakes("t", 1)
+		one := h.asks()
+		h.shared.mu.Lock()
+		other.wake("t", 1)
+		h.shared.mu.Unlock()
+		h.answer(one, store.Popped{Registered: failed == nil}, failed)
+		<-polled
+		h.shared.owner.Running.Wait()
+	}
+}
+
+// A poll that fails causes no check at once: it might find jobs that can't be taken now, as while a slot moves, again and again.
+func TestNoCheckAfterAFailedPoll(t *testing.T) {
+	h := inHand(t)
+	h.registered("t")
 	h.wakes("t", 1)
-	one := h.asks()
-	h.shared.mu.Lock()
-	other.wake("t", 1)
-	h.shared.mu.Unlock()
-	h.answer(one, store.Popped{Registered: true}, nil)
-	<-polled
-	h.shared.owner.Running.Wait()
+	h.answer(h.asks(), store.Popped{}, redis.Error("TRYAGAIN some keys are elsewhere"))
+	if topics := h.listener.news(); len(topics) > 0 || h.asks() != nil {
+		t.Errorf("%d topics are checked at once", len(topics))
+	}
+}
+
+// What failed earlier is forgotten once a poll is answered, also if a limit lets no job be taken.
+func TestErrorIsForgotten(t *testing.T) {
+	h := inHand(t)
+	g := h.registered("t")
+	h.wakes("t", 1)
+	h.answer(h.asks(), store.Popped{}, errCut)
+	h.wakes("t", 1)
+	h.answer(h.asks(), store.Popped{Throttled: []time.Duration{time.Minute}}, nil)
+	g.leaves(store.ErrEmpty)
+	g.expectErr(t, store.ErrEmpty)
 }

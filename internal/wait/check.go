@@ -49,7 +49,7 @@ func newChecks(e *Listener) *checks {
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
 	now := time.Now()
-	e.lastHit, e.renew = now, false
+	e.lastHit = now
 	return &checks{listener: e, began: now, asked: now, next: now.Add(rand.N(checkEvery))}
 }
 
@@ -270,7 +270,7 @@ func (e *Listener) learn(checks []*check, found []store.Polled) {
 // arrive is unknown yet, and except while a partition is away.
 func (t *topic) recover(full map[*Caller]bool) {
 	for _, w := range t.waiters {
-		if w.lastErr != nil && !w.isClaimed && !full[w.Caller] && !slices.ContainsFunc(w.all, func(p *Partition) bool { return p.isAway }) {
+		if w.lastErr != nil && !w.isClaimed && !full[w.Caller] && !w.isAnyAway() {
 			w.recovered()
 		}
 	}

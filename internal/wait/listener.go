@@ -114,6 +114,7 @@ func (e *Listener) run() {
 func (e *Listener) isWanted() bool {
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
+	e.renew = false
 	if e.running = e.shared.closing.Err() == nil && e.isWaitedFor(); !e.running {
 		e.forget(0)
 	}
@@ -254,6 +255,8 @@ func (e *Listener) listen() error {
 		case <-e.changed:
 			topics = e.news()
 		case <-timer.C:
+		}
+		if !checks.next.After(time.Now()) { // also if there was news all the time
 			topics = checks.due()
 			if checks.subscribes() {
 				if err := sub.Add(e.tune()...); err != nil {

@@ -264,7 +264,9 @@ func (one *poll) done(popped store.Popped, err error) {
 		q.queueUp()
 	}
 	for _, t := range q.topics {
-		t.goOn()
+		if err == nil || t.jobs > 0 || len(t.waiters) == 0 { // else a check at once would find the jobs that could not be taken, again and again
+			t.goOn()
+		}
 	}
 }
 
