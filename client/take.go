@@ -90,8 +90,8 @@ type FetchTopic struct {
 // jobs; their turn comes next. Pools of workers are built on it: see package worker.
 //
 // With several partitions, the order of topics holds within each. A Client skips topics that it knows to be empty, because Redis tells
-// it when they get a job. If that message is lost, a caller that always finds jobs of other topics polls them again after 10 s, or
-// 1 s if no server of this project runs.
+// it when they get a job. If that message is lost, a caller that always finds jobs of other topics polls them again within 20 s, or
+// 2 s if no server of this project runs.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	r, wrong := o.request()
 	got, err := c.take(ctx, "fetch", r, o.Timeout, wrong)

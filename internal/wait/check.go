@@ -91,6 +91,9 @@ func (k *checks) plan() {
 	case len(e.partitions) > 1: // without servers of the original: whatever makes a job ready wakes us
 		every = min(max(checkEvery, time.Duration(k.topics)*time.Second/mostChecked), slowCheck)
 	}
+	e.shared.mu.Lock()
+	e.every = every
+	e.shared.mu.Unlock()
 	if now := time.Now(); !k.next.After(now) || k.next.Sub(now) > every {
 		k.next = now.Add(every)
 	}
@@ -220,6 +223,7 @@ func (e *Listener) question(topics []*topic) (checks []*check) {
 // learn takes in what checks have found. News that came after a check was sent is newer. If one of our registrations is missing, others may be
 // missing too.
 func (e *Listener) learn(checks []*check, found []store.Polled) {
+	now := time.Now()
 	e.checks++
 	for _, p := range e.partitions {
 		p.setAway(false)
@@ -251,6 +255,7 @@ func (e *Listener) learn(checks []*check, found []store.Polled) {
 				continue
 			}
 			t.recover(full)
+			t.confirmedAt = now
 			if k.Waiter != "" && k.Since[j] >= 0 && found[i].Registered && k.epoch == e.epoch && t.news == k.news[j] {
 				if found[i].Added[j] && t.registered {
 					e.loseAll()

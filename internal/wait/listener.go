@@ -40,6 +40,7 @@ type Listener struct {
 	look       bool          // check the topics that we are not registered for now
 	renew      bool          // our server no longer accepts writes
 	checks     int           // made
+	every      time.Duration // between checks
 	again      bool          // try a refused subscription again
 	lastHit    time.Time     // the last check that found jobs
 	left       time.Time     // when the last caller stopped waiting
@@ -58,7 +59,7 @@ const (
 func (s *Shared) NewListener(partitions ...*Partition) *Listener {
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
-	e := &Listener{shared: s, partitions: partitions, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
+	e := &Listener{shared: s, partitions: partitions, id: hex.EncodeToString(id[:]), every: checkEvery, changed: make(chan struct{}, 1)}
 	for _, p := range partitions {
 		p.listener = e
 	}

@@ -18,6 +18,7 @@ type topic struct {
 
 	registered   bool // it is empty, and Redis wakes us for its next job
 	registeredAt time.Time
+	confirmedAt  time.Time // when a poll or check last found it empty
 	jobs         int       // hints: how many are probably there that waiting callers may have
 	news         int       // counts the signs of new jobs
 	owed         bool      // Redis woke only us: if no caller here takes the job, we pass the wake-up on
@@ -66,11 +67,7 @@ func (t *topic) needsNoPoll(k *Kind) bool { return t.registered || t.throttle !=
 // isFresh reports whether a caller that always finds jobs of other topics may rely on what is known. Such a caller is in no list, so no check covers
 // its topics, and a message may be lost, or come from no server of ours.
 func (t *topic) isFresh(now time.Time) bool {
-	longest := checkEvery
-	if t.partition.shared.served {
-		longest = slowCheck
-	}
-	return t.throttle != nil || now.Sub(t.registeredAt) < longest
+	return t.throttle != nil || now.Sub(t.confirmedAt) < 2*t.partition.listener.every
 }
 
 // firstFree is the index of the first waiter that a poll of that kind may claim, of any kind if k is nil; -1 if there is none. Limits hold for callers
@@ -115,6 +112,7 @@ func (t *topic) empty() {
 		t.release()
 	}
 	t.registered, t.jobs, t.owed, t.byCheck, t.registeredAt = true, 0, false, false, time.Now()
+	t.confirmedAt = t.registeredAt
 }
 
 // found takes in that there are jobs: a check has found them, or Redis woke only us. A check can't tell whether a limit allows more.
