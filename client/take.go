@@ -144,8 +144,8 @@ func (o FetchOptions) request() (wait.Request, error) {
 }
 
 // Pop takes the topic's next ready job, or returns ErrEmpty if there is none. It is one atomic step, after which the job is gone from
-// Redis. Entries whose jobs are gone are skipped and counted (Counters). Pop does not overtake calls of BPop that wait for the same
-// topic on the same Client.
+// Redis. Entries whose jobs are gone are skipped and counted (Counters). Pop overtakes none of the calls of BPop that wait for the
+// same topic on the same Client, if these are fewer than 250.
 //
 // ctx ends Pop at once unless a poll is in flight: then Pop waits for the reply, within the connection's timeouts, and returns the
 // job in it. If the connection breaks at that moment, the job may be lost, and the error is ErrLost.

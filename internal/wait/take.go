@@ -79,7 +79,7 @@ func (q *queue) queueUp() {
 func (p *Partition) Waiting() bool {
 	for len(p.turns) > 0 {
 		q := p.turns[0]
-		if t := q.topics[0]; len(q.callers) > 0 || len(q.indices) == 0 && t.jobs > 0 && t.firstFree(&q.kind) >= 0 {
+		if t := q.topics[0]; len(q.callers) > 0 || len(q.indices) == 0 && t.jobs > 0 && t.firstFree(&q.kind, 0) >= 0 {
 			return true
 		}
 		p.turns, q.inTurns = p.turns[1:], false

@@ -70,18 +70,21 @@ func (t *topic) isFresh(now time.Time) bool {
 	return t.throttle != nil || now.Sub(t.confirmedAt) < 2*t.partition.listener.every
 }
 
-// firstFree is the index of the first waiter that a poll of that kind may claim, of any kind if k is nil; -1 if there is none. Limits hold for callers
+// firstFree is the index of the first waiter, from that index on, that a poll of that kind may claim, of any kind if k is nil; -1 if none is left. Limits hold for callers
 // that reserve only.
-func (t *topic) firstFree(k *Kind) int {
-	return slices.IndexFunc(t.waiters, func(w waiter) bool {
-		return !w.isClaimed && (k == nil || *w.kind == *k) && (t.throttle == nil || !w.kind.Reserves)
-	})
+func (t *topic) firstFree(k *Kind, from int) int {
+	for i, w := range t.waiters[from:] {
+		if !w.isClaimed && (k == nil || *w.kind == *k) && (t.throttle == nil || !w.kind.Reserves) {
+			return from + i
+		}
+	}
+	return -1
 }
 
 // claim claims the first waiters that take jobs in that way, for up to that many jobs.
 func (t *topic) claim(k *Kind, jobs int) (claims []claim) {
 	n := 0
-	for i := t.firstFree(k); i >= 0 && n < jobs; i = t.firstFree(k) {
+	for i := t.firstFree(k, 0); i >= 0 && n < jobs; i = t.firstFree(k, i+1) {
 		w := t.waiters[i]
 		w.isClaimed = true
 		claims, n = append(claims, claim{w.Caller, w.n}), n+w.n
@@ -97,7 +100,7 @@ func (t *topic) goOn() {
 	case len(t.waiters) == 0:
 		t.retire()
 	case t.jobs > 0:
-		if i := t.firstFree(nil); i >= 0 {
+		if i := t.firstFree(nil, 0); i >= 0 {
 			t.queue(t.waiters[i].kind).queueUp()
 		}
 	case !t.registered && t.throttle == nil && !t.isBusy() && e.state == subscribed:
