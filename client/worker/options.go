@@ -69,8 +69,8 @@ type TopicOptions struct {
 	// Concurrency is how many of the topic's jobs are handled at a time: 1 to Options.Concurrency. 0 means
 	// Options.Concurrency.
 	Concurrency int
-	// Priority: jobs of lower priority wait while topics of higher priority have jobs, except for jobs
-	// already reserved, as many as the handlers finish within 10 ms.
+	// Priority: jobs of lower priority wait while topics of higher priority have jobs in the same partition,
+	// except for jobs already reserved, as many as the handlers finish within 10 ms.
 	// See client.Fetch for how soon new jobs are seen.
 	Priority int
 	// Weight is how often the topic is served first among those of its priority. 0 means 1.
