@@ -102,11 +102,11 @@ func consume(ctx context.Context, c *client.Client, topic string, batch int, got
 
 // pushBatch pushes jobs from..from+n-1 in one call.
 func pushBatch(ctx context.Context, c *client.Client, from, n int, due time.Time) {
-	pushAll(ctx, c, n, func(i int) client.Delayed { return client.Delayed{Message: jobOf(int64(from + i)), At: due} })
+	pushAll(ctx, c, n, func(i int) client.Item { return client.Item{Message: jobOf(int64(from + i)), At: due} })
 }
 
-func pushAll(ctx context.Context, c *client.Client, n int, job func(i int) client.Delayed) {
-	jobs := make([]client.Delayed, n)
+func pushAll(ctx context.Context, c *client.Client, n int, job func(i int) client.Item) {
+	jobs := make([]client.Item, n)
 	for i := range jobs {
 		jobs[i] = job(i)
 	}

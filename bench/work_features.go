@@ -249,8 +249,8 @@ func (r *Run) besideLimit(ctx context.Context, p Peer) []float64 {
 	c := r.openClient() // of another program
 	defer c.Close()
 	inChunks(r.batchJobs, func(from, n int) {
-		pushAll(ctx, c, n, func(i int) client.Delayed {
-			return client.Delayed{Message: client.Message{ID: fmt.Sprint(limitedTopic, from+i), Topic: limitedTopic, Body: body(int64(i))}}
+		pushAll(ctx, c, n, func(i int) client.Item {
+			return client.Item{Message: client.Message{ID: fmt.Sprint(limitedTopic, from+i), Topic: limitedTopic, Body: body(int64(i))}}
 		})
 	})
 	check(c.SetLimit(ctx, limitedTopic, client.Limit{Concurrency: 4}))

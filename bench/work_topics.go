@@ -63,10 +63,10 @@ func (r *Run) topicsOnce(ctx context.Context, at place, topics int) []float64 {
 	c := must(client.OpenPool(at.options))
 	defer c.Close()
 	inChunks(jobs, func(from, n int) {
-		pushAll(ctx, c, n, func(i int) client.Delayed {
+		pushAll(ctx, c, n, func(i int) client.Item {
 			m := jobOf(int64(from + i))
 			m.Topic = fmt.Sprint(topic, (from+i)%topics)
-			return client.Delayed{Message: m}
+			return client.Item{Message: m}
 		})
 	})
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Delayed is a job for PushOne or PushBatch, due after Delay, or at At if that is set.
-type Delayed struct {
+// Item is a job for PushOne or PushBatch, due after Delay, or at At if that is set.
+type Item struct {
 	Message
 	Delay time.Duration
 	At    time.Time
@@ -47,7 +47,7 @@ var ErrOtherFailed = store.ErrOtherFailed
 //
 // With several partitions (WithPartitions) each chunk belongs to one. In a cluster two chunks for each partition are in flight, and an error from
 // one partition does not stop the others.
-func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) (results []Result, err error) {
+func (c *Client) PushBatch(ctx context.Context, jobs []Item, opts ...PushOption) (results []Result, err error) {
 	if c != nil && c.hooks.push != nil {
 		var done func([]Result, error)
 		jobs = slices.Clone(jobs)
@@ -82,7 +82,7 @@ func (c *Client) pushAll(ctx context.Context, jobs []store.Delayed) []Result {
 	return results
 }
 
-func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
+func checkBatch(jobs []Item, o pushOptions) ([]store.Delayed, error) {
 	all, told := make([]store.Delayed, len(jobs)), make([]store.Told, len(jobs))
 	ids := make(map[string]int, len(jobs))
 	for i, job := range jobs {
@@ -103,7 +103,7 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 	return all, nil
 }
 
-func dueOf(job Delayed) (store.Due, error) {
+func dueOf(job Item) (store.Due, error) {
 	switch {
 	case job.At.IsZero():
 		return store.Due{After: job.Delay}, checkDelay("delay", job.Delay)

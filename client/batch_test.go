@@ -13,15 +13,15 @@ import (
 )
 
 // jobs makes n jobs of one topic, named by number from first on.
-func jobs(first, n int, topic string, delay time.Duration) []client.Delayed {
-	list := make([]client.Delayed, n)
+func jobs(first, n int, topic string, delay time.Duration) []client.Item {
+	list := make([]client.Item, n)
 	for i := range list {
-		list[i] = client.Delayed{Message: client.Message{ID: fmt.Sprintf("%04d", first+i), Topic: topic, Body: "b"}, Delay: delay}
+		list[i] = client.Item{Message: client.Message{ID: fmt.Sprintf("%04d", first+i), Topic: topic, Body: "b"}, Delay: delay}
 	}
 	return list
 }
 
-func idsOf(list []client.Delayed) []string {
+func idsOf(list []client.Item) []string {
 	ids := make([]string, len(list))
 	for i, job := range list {
 		ids[i] = job.ID
@@ -142,7 +142,7 @@ func TestPushBatchSizes(t *testing.T) {
 		}
 		for i, job := range append(readies, waits...) {
 			want.Buckets[job.ID] = job.Topic + " b"
-			if results[i] != (client.Result{ID: job.ID, Outcome: client.Created}) {
+			if results[i] != (client.Result{ID: job.ID, Outcome: client.OutcomeCreated}) {
 				t.Errorf("%d jobs: result %d: %+v", n, i, results[i])
 			}
 		}
@@ -169,9 +169,9 @@ func TestPushBatchIsBoundedInBytes(t *testing.T) {
 		{[]int{10, 3000 * k, 10}, 3},
 		{[]int{1024 * k}, 1},
 	} {
-		var batch []client.Delayed
+		var batch []client.Item
 		for _, size := range c.bodies {
-			batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: strings.Repeat("x", size)}, Delay: time.Hour})
+			batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: strings.Repeat("x", size)}, Delay: time.Hour})
 		}
 		f.PushBatch(t.Context(), jobs(0, 1, "t", time.Hour)) // the script is known then
 		before := f.Calls("evalsha")

@@ -160,7 +160,7 @@ func TestCloseOfHungRedis(t *testing.T) {
 		failing(func() error { return errOf(c.Get(t.Context(), "a")) }),
 		failing(func() error { return errOf(c.BPop(context.Background(), 0, "v")) }),
 		failing(func() error {
-			return errOf(c.PushBatch(t.Context(), []client.Delayed{{Message: client.Message{Topic: "u", Body: "b"}}}))
+			return errOf(c.PushBatch(t.Context(), []client.Item{{Message: client.Message{Topic: "u", Body: "b"}}}))
 		}),
 	}
 	for _, ctx := range []context.Context{context.Background(), deadline(t, 2*hangBound), t.Context()} {

@@ -53,7 +53,7 @@ func (l *limited) next() client.Message {
 // push pushes jobs of the topic.
 func (l *limited) push(t *testing.T, c *client.Client, n int) {
 	t.Helper()
-	jobs := make([]client.Delayed, n)
+	jobs := make([]client.Item, n)
 	for i := range jobs {
 		jobs[i].Message = l.next()
 	}

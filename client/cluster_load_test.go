@@ -86,7 +86,7 @@ func (l *load) isLeft() bool {
 	l.mu.Unlock()
 	return slices.ContainsFunc(missing, func(id string) bool {
 		job, err := l.c.Get(l.t.Context(), id)
-		return err == nil && job.State != client.Reserved || err != nil && !errors.Is(err, client.ErrNotFound)
+		return err == nil && job.State != client.StateReserved || err != nil && !errors.Is(err, client.ErrNotFound)
 	})
 }
 

@@ -37,14 +37,14 @@ type cutOperation struct {
 var cutOperations = []cutOperation{
 	{"push", nothing, does(func(j *cutJob, c *client.Client) error { return errOf(c.Push(j.ctx(), cutMessage, time.Millisecond)) }), "never was"},
 	{"push", nothing, does(func(j *cutJob, c *client.Client) error {
-		return errOf(c.PushBatch(j.ctx(), []client.Delayed{{Message: cutMessage, Delay: time.Millisecond}}))
+		return errOf(c.PushBatch(j.ctx(), []client.Item{{Message: cutMessage, Delay: time.Millisecond}}))
 	}), "never was"},
 	{"push that follows", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.follow(c) }), ""},
 	{"push to a group", nothing, does(func(j *cutJob, c *client.Client) error {
 		return errOf(c.Push(j.ctx(), client.Message{Topic: "t", Body: "1"}, 0, client.Group("k", longGroup)))
 	}), "never was"},
 	{"push to a group", nothing, does(func(j *cutJob, c *client.Client) error {
-		return errOf(c.PushBatch(j.ctx(), []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup)))
+		return errOf(c.PushBatch(j.ctx(), []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup)))
 	}), "never was"},
 	{"push to a group, with Once", nothing, does(func(j *cutJob, c *client.Client) error {
 		return errOf(c.Push(j.ctx(), client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))

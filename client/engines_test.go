@@ -114,9 +114,9 @@ func (f *fixture) fillForMove() map[string]int64 {
 }
 
 // jobs returns all jobs, without their TTLs, and their IDs.
-func (f *fixture) jobs() (jobs map[string]client.Job, ids []string) {
+func (f *fixture) jobs() (jobs map[string]client.JobInfo, ids []string) {
 	f.TB.Helper()
-	jobs = map[string]client.Job{}
+	jobs = map[string]client.JobInfo{}
 	state := f.State()
 	for _, buckets := range []map[string]string{state.Buckets, state.Letters} {
 		for id := range buckets {

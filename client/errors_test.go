@@ -17,7 +17,7 @@ func TestErrorsCutNames(t *testing.T) {
 	d := f.Delivery("t", long, 1)
 	errs := map[string]error{
 		"Push":         errOf(f.Push(ctx, client.Message{ID: long, Topic: "t", Body: "b"}, 0)),
-		"PushBatch":    errOf(f.PushBatch(ctx, []client.Delayed{{Message: client.Message{ID: long, Topic: "t", Body: "b"}}, {Message: client.Message{ID: long, Topic: "t", Body: "b"}}})),
+		"PushBatch":    errOf(f.PushBatch(ctx, []client.Item{{Message: client.Message{ID: long, Topic: "t", Body: "b"}}, {Message: client.Message{ID: long, Topic: "t", Body: "b"}}})),
 		"Pop":          errOf(f.Pop(ctx, long)),
 		"BPop":         errOf(f.BPop(ctx, time.Millisecond, long, long)),
 		"Get":          errOf(f.Get(ctx, long)),

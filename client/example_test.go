@@ -314,7 +314,7 @@ func ExampleDebounce() {
 
 	// A document is indexed when nobody has changed it for 10 s, but at least once a minute.
 	for _, body := range []string{"first draft", "second draft"} {
-		job := client.Delayed{Message: client.Message{ID: "index-7", Topic: "index", Body: body}, Delay: 10 * time.Second}
+		job := client.Item{Message: client.Message{ID: "index-7", Topic: "index", Body: body}, Delay: 10 * time.Second}
 		pushed, err := c.PushOne(ctx, job, client.Debounce(time.Minute))
 		fmt.Println(pushed.Outcome, err)
 	}
@@ -329,7 +329,7 @@ func ExampleFollow() {
 
 	// A site is built after each change, and never twice at the same time.
 	changed := func(what string) {
-		pushed, err := c.PushOne(ctx, client.Delayed{Message: client.Message{ID: "build-7", Topic: "build", Body: what}}, client.Follow)
+		pushed, err := c.PushOne(ctx, client.Item{Message: client.Message{ID: "build-7", Topic: "build", Body: what}}, client.Follow)
 		fmt.Println(pushed.Outcome, err)
 	}
 	changed("title")
@@ -353,7 +353,7 @@ func ExampleGroup() {
 	// first one, or after 2 events, whichever comes first.
 	mail := client.GroupOptions{Max: 2, Quiet: time.Minute, Longest: 15 * time.Minute}
 	for _, body := range []string{`{"order":7,"is":"paid"}`, `{"order":7,"is":"sent"}`, `{"order":8,"is":"paid"}`} {
-		pushed, err := c.PushOne(ctx, client.Delayed{Message: client.Message{Topic: "digest", Body: body}}, client.Group("customer-42", mail))
+		pushed, err := c.PushOne(ctx, client.Item{Message: client.Message{Topic: "digest", Body: body}}, client.Group("customer-42", mail))
 		fmt.Println(pushed.Outcome, err)
 	}
 	m, err := c.Pop(ctx, "digest")
@@ -416,15 +416,15 @@ func ExampleClient_PushBatch() {
 	ctx, c := open()
 	defer c.Close()
 
-	var jobs []client.Delayed
+	var jobs []client.Item
 	for n := range 3 {
 		m := client.Message{ID: fmt.Sprint("member-", n), Topic: "remind", Body: fmt.Sprint(n)}
-		jobs = append(jobs, client.Delayed{Message: m, Delay: 27 * 24 * time.Hour})
+		jobs = append(jobs, client.Item{Message: m, Delay: 27 * 24 * time.Hour})
 	}
 	must(c.PushBatch(ctx, jobs))
 
 	// A job that exists does not affect the other jobs.
-	jobs = append(jobs, client.Delayed{Message: client.Message{ID: "member-3", Topic: "remind", Body: "3"}})
+	jobs = append(jobs, client.Item{Message: client.Message{ID: "member-3", Topic: "remind", Body: "3"}})
 	results, err := c.PushBatch(ctx, jobs, client.Refuse)
 	fmt.Println(errors.Is(err, client.ErrExists))
 	for _, r := range results {

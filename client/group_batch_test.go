@@ -22,16 +22,16 @@ func TestGroupBatch(t *testing.T) {
 			return []client.PushOption{client.Group(key, client.GroupOptions{Max: 200, Longest: time.Hour})}
 		}
 		for n := range 500 {
-			batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: fmt.Sprint(n)}, Options: to("k")})
+			batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: fmt.Sprint(n)}, Options: to("k")})
 		}
-		once := client.Delayed{Message: client.Message{ID: "a", Topic: "t", Body: `"a"`}, Options: append(to("other"), client.Once(time.Hour))}
+		once := client.Item{Message: client.Message{ID: "a", Topic: "t", Body: `"a"`}, Options: append(to("other"), client.Once(time.Hour))}
 		batch = append(batch, once)
 		results, err := f.PushBatch(t.Context(), batch)
 		check(t, err)
 		bodies := map[string][]string{}
 		for i, r := range results[3:503] {
 			bodies[r.ID] = append(bodies[r.ID], fmt.Sprint(i))
-			if want := map[bool]client.Outcome{true: client.Created, false: client.Added}[i%200 == 0]; r.Outcome != want {
+			if want := map[bool]client.Outcome{true: client.OutcomeCreated, false: client.OutcomeAdded}[i%200 == 0]; r.Outcome != want {
 				t.Fatalf("push %d: %+v, want %s", i, r, want)
 			}
 		}
@@ -43,8 +43,8 @@ func TestGroupBatch(t *testing.T) {
 		if !maps.Equal(got.Buckets, want.Buckets) || len(bodies) != 3 {
 			t.Errorf("got %v, want %v", got.Buckets, want.Buckets)
 		}
-		again, err := f.PushBatch(t.Context(), []client.Delayed{once})
-		if r := again[0]; r.ID != "a" || r.Outcome != client.Refused || !errors.Is(r.Err, client.ErrExists) || !errors.Is(err, client.ErrExists) {
+		again, err := f.PushBatch(t.Context(), []client.Item{once})
+		if r := again[0]; r.ID != "a" || r.Outcome != client.OutcomeRefused || !errors.Is(r.Err, client.ErrExists) || !errors.Is(err, client.ErrExists) {
 			t.Errorf("pushed once more: %+v, %v", again, err)
 		}
 	}
@@ -54,18 +54,18 @@ func TestGroupBatch(t *testing.T) {
 // invalid.
 func TestBatchOfOneIDInGroups(t *testing.T) {
 	f := start(t)
-	in := func(key string) client.Delayed {
-		return client.Delayed{Message: client.Message{ID: "a", Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(key, longGroup), client.Once(time.Hour)}}
+	in := func(key string) client.Item {
+		return client.Item{Message: client.Message{ID: "a", Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(key, longGroup), client.Once(time.Hour)}}
 	}
-	results, err := f.PushBatch(t.Context(), []client.Delayed{in("j"), in("k")})
+	results, err := f.PushBatch(t.Context(), []client.Item{in("j"), in("k")})
 	check(t, err)
 	for i, r := range results {
-		if r.Outcome != client.Created || r.ID == results[1-i].ID {
+		if r.Outcome != client.OutcomeCreated || r.ID == results[1-i].ID {
 			t.Errorf("job %d: %+v", i, r)
 		}
 	}
 	f.Expect(state{Pool: []string{results[0].ID, results[1].ID}, Once: []string{"{t:j}a", "{t:k}a"}, Buckets: buckets{results[0].ID: "t [1]", results[1].ID: "t [1]"}})
-	_, err = f.PushBatch(t.Context(), []client.Delayed{in("j"), in("k"), in("j")})
+	_, err = f.PushBatch(t.Context(), []client.Item{in("j"), in("k"), in("j")})
 	expectText(t, "twice in one group", err, `job 2: invalid id: "a" is that of job 0, too`)
 }
 
@@ -84,9 +84,9 @@ func TestBatchToLargeGroups(t *testing.T) {
 	f := start(t, alone)
 	const keys, each = 20, 15 // more than one call to Redis may have
 	first := f.largeGroups(keys)
-	var batch []client.Delayed
+	var batch []client.Item
 	for n := range keys * each {
-		d := client.Delayed{Message: client.Message{Topic: "t", Body: fmt.Sprint(n / keys)}}
+		d := client.Item{Message: client.Message{Topic: "t", Body: fmt.Sprint(n / keys)}}
 		d.Options = []client.PushOption{client.Group(fmt.Sprint(n%keys), longGroup)}
 		batch = append(batch, d)
 	}
@@ -101,7 +101,7 @@ func TestBatchToLargeGroups(t *testing.T) {
 		want += fmt.Sprint(",", n)
 	}
 	for i, r := range results {
-		if got := buckets[r.ID]; got != want+"]" || r.Outcome != client.Added {
+		if got := buckets[r.ID]; got != want+"]" || r.Outcome != client.OutcomeAdded {
 			t.Fatalf("push %d: %s; its group ends with %s, want %s]", i, r.Outcome, got[max(len(got)-100, 0):], want[len(want)-40:])
 		}
 	}
@@ -151,9 +151,9 @@ func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 	for _, broken := range []int{10, 70, 140} {
 		f.Flush()
 		f.Do("SET", fmt.Sprint("delayer:group:{t:", broken, "}"), "x")
-		var batch []client.Delayed
+		var batch []client.Item
 		for key := range keys {
-			batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(fmt.Sprint(key), longGroup)}})
+			batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(fmt.Sprint(key), longGroup)}})
 		}
 		results, err := f.PushBatch(t.Context(), batch)
 		expectText(t, "the batch", err, "WRONGTYPE")
@@ -184,9 +184,9 @@ func TestCutOfABatchToManyGroups(t *testing.T) {
 	cutter := redistest.StartCutter(t, f.Addr)
 	c := f.openPool(client.PoolOptions{Addr: cutter.Addr})
 	const keys, together = 100, 64
-	var batch []client.Delayed
+	var batch []client.Item
 	for key := range keys {
-		batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(fmt.Sprint(key), longGroup)}})
+		batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(fmt.Sprint(key), longGroup)}})
 	}
 	for _, answered := range []bool{false, true} {
 		f.Flush()
@@ -198,7 +198,7 @@ func TestCutOfABatchToManyGroups(t *testing.T) {
 			t.Fatalf("%v, after %q", err, commands)
 		}
 		for i, r := range results {
-			if isStored := i < together; (r.Err == nil) != isStored || (r.Outcome == client.Created) != isStored {
+			if isStored := i < together; (r.Err == nil) != isStored || (r.Outcome == client.OutcomeCreated) != isStored {
 				t.Errorf("push %d: %+v", i, r)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 // group pushes a body to a group of topic t.
 func (f *fixture) group(key, body string, o client.GroupOptions, opts ...client.PushOption) (id string, did client.Outcome) {
 	f.TB.Helper()
-	pushed, err := f.PushOne(f.TB.Context(), client.Delayed{Message: client.Message{Topic: "t", Body: body}, Options: opts}, client.Group(key, o))
+	pushed, err := f.PushOne(f.TB.Context(), client.Item{Message: client.Message{Topic: "t", Body: body}, Options: opts}, client.Group(key, o))
 	check(f.TB, err)
 	return pushed.ID, pushed.Outcome
 }
@@ -83,7 +83,7 @@ func TestGroupThatIsOver(t *testing.T) {
 			before := f.State().Buckets[first]
 			second, did := f.group("k", "2", longGroup)
 			third, _ := f.group("k", "3", longGroup)
-			if second == first || did != client.Created || third != second {
+			if second == first || did != client.OutcomeCreated || third != second {
 				t.Errorf("pushed to %s, then to %s (%s) and %s", first, second, did, third)
 			}
 			if after := f.State().Buckets[first]; after != before {
@@ -91,7 +91,7 @@ func TestGroupThatIsOver(t *testing.T) {
 			}
 			job, err := f.Get(t.Context(), second)
 			check(t, err)
-			if job.Body != "[2,3]" || job.State != client.Waiting {
+			if job.Body != "[2,3]" || job.State != client.StateWaiting {
 				t.Errorf("got %+v", job)
 			}
 		})
@@ -116,11 +116,11 @@ func TestGroupSize(t *testing.T) {
 	f.Flush()
 	all := strings.Repeat("1", client.MaxGroup-len("[,2]"))
 	first, _ := f.group("k", all, longGroup)
-	if _, did := f.group("k", "2", longGroup); did != client.Added {
+	if _, did := f.group("k", "2", longGroup); did != client.OutcomeAdded {
 		t.Errorf("the last byte is not used: %s", did)
 	}
 	second, did := f.group("k", "3", longGroup)
-	if did != client.Created {
+	if did != client.OutcomeCreated {
 		t.Errorf("beyond the last byte: %s", did)
 	}
 	third, _ := f.group("k", all+"11", client.GroupOptions{Max: 9, Longest: time.Hour})
@@ -128,7 +128,7 @@ func TestGroupSize(t *testing.T) {
 		first: "t [" + all + ",2]", second: "t [3]", third: "t [" + all + "11]",
 	}})
 	f.Flush()
-	results, err := f.PushBatch(t.Context(), []client.Delayed{
+	results, err := f.PushBatch(t.Context(), []client.Item{
 		{Message: client.Message{Topic: "t", Body: all}}, {Message: client.Message{Topic: "t", Body: "2"}}, {Message: client.Message{Topic: "t", Body: "3"}},
 	}, client.Group("k", longGroup))
 	check(t, err)

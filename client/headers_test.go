@@ -61,7 +61,7 @@ var headersCases = map[string]struct {
 		return d.Headers, nil
 	}, someHeaders},
 	"batches": {func(f *fixture) {
-		_, err := f.PushBatch(f.TB.Context(), []client.Delayed{
+		_, err := f.PushBatch(f.TB.Context(), []client.Item{
 			{Message: client.Message{ID: "0", Topic: "t", Body: "body"}}, {Message: client.Message{ID: "a", Topic: "t", Body: "body", Headers: someHeaders}},
 			{Message: client.Message{ID: "1", Topic: "t", Body: "body", Headers: otherHeaders}},
 		})
@@ -215,7 +215,7 @@ func TestHeadersInvalid(t *testing.T) {
 	} {
 		m := client.Message{ID: "a", Topic: "t", Body: "body", Headers: c.headers}
 		_, one := f.Push(t.Context(), m, 0)
-		_, batch := f.PushBatch(t.Context(), []client.Delayed{{Message: m}})
+		_, batch := f.PushBatch(t.Context(), []client.Item{{Message: m}})
 		_, schedule := f.Schedule(t.Context(), client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "body", Headers: c.headers})
 		for call, err := range map[string]error{"Push": one, "PushBatch": batch, "Schedule": schedule} {
 			if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), c.says) {

@@ -115,7 +115,7 @@ func (c *Client) unlessItPanics(hook func()) {
 }
 
 // pushing calls the hooks of a push, and gives the jobs the headers that the hooks have set.
-func (c *Client) pushing(ctx context.Context, operation string, jobs []Delayed) (_ context.Context, done func([]Result, error)) {
+func (c *Client) pushing(ctx context.Context, operation string, jobs []Item) (_ context.Context, done func([]Result, error)) {
 	call := &Call{Operation: operation, Jobs: make([]CallJob, len(jobs))}
 	for i, job := range jobs {
 		job.Headers = maps.Clone(job.Headers) // which may be shared with other pushes

@@ -141,7 +141,7 @@ var hooked = []hookedCall{
 		c.PushAt(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, time.Now().Add(time.Hour))
 	}, []string{"push push: t/a created"}},
 	{"PushOne", func(ctx context.Context, f *fixture, c *client.Client) {
-		c.PushOne(ctx, client.Delayed{Message: client.Message{ID: "a", Topic: "t", Body: "1"}})
+		c.PushOne(ctx, client.Item{Message: client.Message{ID: "a", Topic: "t", Body: "1"}})
 	}, []string{"push push: t/a created"}},
 	{"Topic.Push", func(ctx context.Context, f *fixture, c *client.Client) {
 		client.Topic[int]("t").Push(ctx, c, 1, 0)
@@ -233,9 +233,9 @@ var hooked = []hookedCall{
 }
 
 // batchOf returns jobs of topic t that are ready at once.
-func batchOf(ids ...string) (jobs []client.Delayed) {
+func batchOf(ids ...string) (jobs []client.Item) {
 	for _, id := range ids {
-		jobs = append(jobs, client.Delayed{Message: client.Message{ID: id, Topic: "t", Body: "1"}})
+		jobs = append(jobs, client.Item{Message: client.Message{ID: id, Topic: "t", Body: "1"}})
 	}
 	return jobs
 }
@@ -342,7 +342,7 @@ func TestHooksAddHeaders(t *testing.T) {
 	message := func(id string, headers map[string]string) client.Message {
 		return client.Message{ID: id, Topic: "t", Body: "1", Headers: headers}
 	}
-	jobs := []client.Delayed{{Message: message("a", own)}, {Message: message("b", nil)}}
+	jobs := []client.Item{{Message: message("a", own)}, {Message: message("b", nil)}}
 	_, err := c.PushBatch(t.Context(), jobs)
 	check(t, err)
 	_, err = c.Push(t.Context(), message("c", own), 0)

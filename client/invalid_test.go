@@ -60,9 +60,9 @@ func invalidPushes(c *client.Client) map[string]invalid {
 		"push: option":               {push(m, 1, nil), "invalid option: it is nil"},
 		"push: large body":           {push(client.Message{Topic: "t", Body: large}, 1), "invalid body: it has 536870913 bytes: want 536870912 at most"},
 		"push: long id":              {push(client.Message{ID: strings.Repeat("i", 4097), Topic: "t", Body: "b"}, 1), "invalid id: it has 4097 bytes: want 4096 at most"},
-		"push batch: option":         {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m}}, nil)), "invalid option: "},
-		"push batch: its option":     {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m, Options: []client.PushOption{nil}}})), "job 0: invalid option: "},
-		"push batch: tiny ttr":       {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m}}, client.TTR(5))), "job 0: invalid ttr: 5ns is less "},
+		"push batch: option":         {errOf(c.PushBatch(ctx, []client.Item{{Message: m}}, nil)), "invalid option: "},
+		"push batch: its option":     {errOf(c.PushBatch(ctx, []client.Item{{Message: m, Options: []client.PushOption{nil}}})), "job 0: invalid option: "},
+		"push batch: tiny ttr":       {errOf(c.PushBatch(ctx, []client.Item{{Message: m}}, client.TTR(5))), "job 0: invalid ttr: 5ns is less "},
 		"push: once and policy":      {push(m, 1, client.Once(time.Hour), client.Refuse), "invalid Refuse: it does not go together with Once: want one of the two"},
 		"push: no window":            {push(m, 1, client.Once(0)), "invalid once: "},
 		"push: no debounce":          {push(m, 1, client.Debounce(client.MaxDelay+1)), "invalid debounce: "},
@@ -108,7 +108,7 @@ func invalidGroups(c *client.Client) map[string]invalid {
 		"push: group, once without ID": {push(element, 0, client.Group("k", longGroup), client.Once(time.Hour)), "invalid Once: it means nothing without id"},
 		"push: group, body":            {push(client.Message{Topic: "t", Body: "b"}, 0, client.Group("k", longGroup)), "invalid body: it is not JSON"},
 		"push: group, empty body":      {push(client.Message{Topic: "t"}, 0, client.Group("k", longGroup), client.EmptyBody()), "invalid body: it is not JSON"},
-		"push batch: group":            {errOf(c.PushBatch(ctx, []client.Delayed{{Message: element, Delay: 1}}, client.Group("k", longGroup))), "job 0: invalid delay: "},
+		"push batch: group":            {errOf(c.PushBatch(ctx, []client.Item{{Message: element, Delay: 1}}, client.Group("k", longGroup))), "job 0: invalid delay: "},
 	}
 }
 

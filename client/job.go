@@ -13,14 +13,14 @@ type State string
 
 // The states of a job.
 const (
-	Waiting  State = "waiting"  // for its due time, also for a retry
-	Ready    State = "ready"    // for a consumer
-	Reserved State = "reserved" // by a consumer
-	Dead     State = "dead"     // a dead letter
+	StateWaiting  State = "waiting"  // for its due time, also for a retry
+	StateReady    State = "ready"    // for a consumer
+	StateReserved State = "reserved" // by a consumer
+	StateDead     State = "dead"     // a dead letter
 )
 
-// Job is what Get returns about a job.
-type Job struct {
+// JobInfo is what Get returns about a job.
+type JobInfo struct {
 	Message
 	State State
 	// Due is, by Redis's clock, when a waiting job falls due, when the lease of a reserved job ends, or when a
@@ -44,11 +44,11 @@ type Job struct {
 // neither.
 //
 // A job that an old client has popped but not read yet appears as ready.
-func (c *Client) Get(ctx context.Context, id string) (job Job, err error) {
+func (c *Client) Get(ctx context.Context, id string) (job JobInfo, err error) {
 	err = c.call(ctx, "get", id, checkID(id), func() error {
 		found, err := c.fleet.Of(id).Get(ctx, id)
 		if err == nil {
-			job = Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason, found.Followed}
+			job = JobInfo{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason, found.Followed}
 		}
 		return err
 	})

@@ -248,10 +248,10 @@ func (w *limitedCrowd) isDone() bool {
 // disturb pushes the jobs, a few at a time. In between it disturbs a topic.
 func (w *limitedCrowd) disturb() {
 	for pushed, round := 0, 0; pushed < *crowdJobs; round++ {
-		jobs := make([]client.Delayed, 1+rand.N(40))
+		jobs := make([]client.Item, 1+rand.N(40))
 		w.mu.Lock()
 		for i := range jobs {
-			jobs[i] = client.Delayed{Message: w.topics[rand.N(crowdTopics)].next(), Delay: time.Duration(rand.N(10)) * time.Millisecond}
+			jobs[i] = client.Item{Message: w.topics[rand.N(crowdTopics)].next(), Delay: time.Duration(rand.N(10)) * time.Millisecond}
 			w.left[jobs[i].ID] = true
 		}
 		w.mu.Unlock()

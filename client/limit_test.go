@@ -158,9 +158,9 @@ func TestLimitOfTheRate(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
 	const rate, processes = 100, 8
-	jobs := make([]client.Delayed, 1000)
+	jobs := make([]client.Item, 1000)
 	for i := range jobs {
-		jobs[i] = client.Delayed{Message: client.Message{Topic: "t", Body: "b"}}
+		jobs[i] = client.Item{Message: client.Message{Topic: "t", Body: "b"}}
 	}
 	for pushed := 0; pushed < int(limitFor().Seconds()*rate*12/10)+1000; pushed += len(jobs) {
 		check(t, errOf(f.PushBatch(t.Context(), jobs)))

@@ -216,18 +216,18 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 	follows := p.follows && waits && entry.lease > 0 && !m.isDue(entry)
 	entry, waits = m.pool[id]
 	if m.once[id] && p.once {
-		return client.Refused, client.ErrExists
+		return client.OutcomeRefused, client.ErrExists
 	}
-	did := client.Created
+	did := client.OutcomeCreated
 	if p.debounced {
 		job.burst = 1
 	}
 	if was, exists := m.jobs[id]; exists {
-		did = client.Replaced
+		did = client.OutcomeReplaced
 		if follows {
 			was.follower = &modelFollower{job, due}
 			m.jobs[id] = was
-			return client.Followed, nil
+			return client.OutcomeFollowed, nil
 		}
 		if p.debounced && was.burst == 2 && !was.leased {
 			due, job.burst = m.now, 2
@@ -238,9 +238,9 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 		}
 		switch {
 		case p.refuses():
-			return client.Refused, client.ErrExists
+			return client.OutcomeRefused, client.ErrExists
 		case p.earlier && old < due, p.later && old > due:
-			due, did = old, client.Kept
+			due, did = old, client.OutcomeKept
 		}
 	}
 	m.leave(id)
@@ -256,9 +256,9 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 // reads the group's due time from Redis.
 func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outcome, error) {
 	if m.once[tag+own] && own != "" {
-		return client.Refused, client.ErrExists
+		return client.OutcomeRefused, client.ErrExists
 	}
-	did := client.Created
+	did := client.OutcomeCreated
 	was, exists := m.jobs[m.groups[tag]]
 	entry, waits := m.pool[m.groups[tag]]
 	job.body, job.grouped = "["+job.body+"]", 1
@@ -268,7 +268,7 @@ func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outco
 		delete(m.pool, m.groups[tag])
 		m.enqueue(was.topic, m.groups[tag])
 	case isGroup:
-		did, id = client.Added, m.groups[tag]
+		did, id = client.OutcomeAdded, m.groups[tag]
 		job.body, job.grouped = strings.TrimSuffix(was.body, "]")+","+job.body[1:], was.grouped+1
 	}
 	m.jobs[id], m.pool[id], m.groups[tag] = job, m.unlearnt(), id

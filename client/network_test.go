@@ -30,14 +30,14 @@ func TestSlowLink(t *testing.T) {
 	// The system accepts about 3 MB before it has sent them. So a push gets no reply for a while, although the link is
 	// not silent.
 	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second})
-	var batch []client.Delayed
+	var batch []client.Item
 	var want []client.Message
 	for n := range jobs + 1 {
 		m := client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat(fmt.Sprint(n%10), size)}
 		if n == jobs {
 			m.Body = strings.Repeat("x", 10*size)
 		}
-		batch, want = append(batch, client.Delayed{Message: m}), append(want, m)
+		batch, want = append(batch, client.Item{Message: m}), append(want, m)
 	}
 	check(t, errOf(c.PushBatch(t.Context(), batch)))
 	popped, err := c.PopBatch(t.Context(), "t", jobs-2)

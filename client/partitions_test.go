@@ -19,8 +19,8 @@ func inPartitions(t *testing.T, n int) *fixture {
 }
 
 // delayedOf returns n jobs of topic t, with and without braces in their IDs.
-func delayedOf(n int) []client.Delayed {
-	jobs := make([]client.Delayed, n)
+func delayedOf(n int) []client.Item {
+	jobs := make([]client.Item, n)
 	for i := range jobs {
 		jobs[i].Message = client.Message{ID: fmt.Sprintf([]string{"%d", "{%d}", "a{}%d", "}%d{"}[i%4], i), Topic: "t", Body: "b"}
 	}
@@ -56,7 +56,7 @@ func TestPushBatchOverPartitions(t *testing.T) {
 			f := f.with(t)
 			f.Flush()
 			c.harm()
-			jobs := slices.Insert(delayedOf(100), 50, client.Delayed{Message: client.Message{ID: "bad", Topic: "t", Body: "b"}})
+			jobs := slices.Insert(delayedOf(100), 50, client.Item{Message: client.Message{ID: "bad", Topic: "t", Body: "b"}})
 			results, _ := f.PushBatch(t.Context(), jobs, client.Refuse)
 			for i, r := range results {
 				var want error

@@ -29,7 +29,7 @@ func TestPause(t *testing.T) {
 			for _, id := range []string{"a", "b"} {
 				check(t, errOf(f.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, 0)))
 				job, err := f.Get(ctx, id)
-				if check(t, err); job.State != client.Ready {
+				if check(t, err); job.State != client.StateReady {
 					t.Errorf("%s is %s", id, job.State)
 				}
 			}

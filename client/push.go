@@ -112,15 +112,15 @@ type Outcome string
 
 // The outcomes of pushes.
 const (
-	Created  Outcome = "created"  // there was no job with that ID
-	Replaced Outcome = "replaced" // there was one; it got the new content and due time
-	Kept     Outcome = "kept"     // there was one; it got the new content and kept its due time
-	Added    Outcome = "added"    // there was a group (see Group), which got one more body
-	Refused  Outcome = "refused"  // ErrExists; nothing has changed
-	Followed Outcome = "followed" // there was a reserved one; the new job takes its place when it is done
+	OutcomeCreated  Outcome = "created"  // there was no job with that ID
+	OutcomeReplaced Outcome = "replaced" // there was one; it got the new content and due time
+	OutcomeKept     Outcome = "kept"     // there was one; it got the new content and kept its due time
+	OutcomeAdded    Outcome = "added"    // there was a group (see Group), which got one more body
+	OutcomeRefused  Outcome = "refused"  // ErrExists; nothing has changed
+	OutcomeFollowed Outcome = "followed" // there was a reserved one; the new job takes its place when it is done
 )
 
-var outcomes = map[store.Outcome]Outcome{store.DidCreate: Created, store.DidReplace: Replaced, store.DidKeep: Kept, store.DidRefuse: Refused, store.DidFollow: Followed, store.DidAdd: Added}
+var outcomes = map[store.Outcome]Outcome{store.DidCreate: OutcomeCreated, store.DidReplace: OutcomeReplaced, store.DidKeep: OutcomeKept, store.DidRefuse: OutcomeRefused, store.DidFollow: OutcomeFollowed, store.DidAdd: OutcomeAdded}
 
 // Options that say what a push does if its ID was pushed before. A push has at most one of Replace, Refuse, KeepEarlier, KeepLater,
 // Follow, Debounce, Once and OnceAs; a push to a Group may only have Once or OnceAs. Follow, Debounce, Once and OnceAs need an ID.
@@ -205,9 +205,9 @@ func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...P
 	return c.push(ctx, m, store.Due{At: due}, checkDue(due), opts, nil)
 }
 
-// PushOne is Push or PushAt for one job, and also returns what the push did: Refused with ErrExists, and empty
+// PushOne is Push or PushAt for one job, and also returns what the push did: OutcomeRefused with ErrExists, and empty
 // after any other error. The options of the call follow the job's own. The error is the Result's too.
-func (c *Client) PushOne(ctx context.Context, job Delayed, opts ...PushOption) (r Result, err error) {
+func (c *Client) PushOne(ctx context.Context, job Item, opts ...PushOption) (r Result, err error) {
 	due, wrong := dueOf(job)
 	r.ID, err = c.push(ctx, job.Message, due, wrong, slices.Concat(job.Options, opts), &r.Outcome)
 	r.Err = err
@@ -218,7 +218,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	if c != nil && c.hooks.push != nil {
 		report = cmp.Or(report, new(Outcome))
 		var done func([]Result, error)
-		hooked := []Delayed{{Message: m}}
+		hooked := []Item{{Message: m}}
 		ctx, done = c.pushing(ctx, "push", hooked)
 		m = hooked[0].Message
 		defer func() { done([]Result{{ID: id, Err: err, Outcome: *report}}, err) }()

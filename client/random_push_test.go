@@ -12,8 +12,8 @@ import (
 )
 
 // job returns a new job with this ID and these options, and how to push it.
-func (r *modelRun) job(id string, terms modelJob) (client.Delayed, modelJob, float64) {
-	d := client.Delayed{Message: client.Message{ID: id, Topic: r.topic(), Body: fmt.Sprint(r.tick())}}
+func (r *modelRun) job(id string, terms modelJob) (client.Item, modelJob, float64) {
+	d := client.Item{Message: client.Message{ID: id, Topic: r.topic(), Body: fmt.Sprint(r.tick())}}
 	due := r.model.now
 	if r.IntN(3) == 0 {
 		due = float64(int(r.model.now) + 4000 + 7*r.IntN(1000))
@@ -64,11 +64,11 @@ func pushBatchStep(r *modelRun) {
 	ids := slices.Clone(modelIDs)
 	r.Shuffle(len(ids), func(i, k int) { ids[i], ids[k] = ids[k], ids[i] })
 	opts, policy, terms := r.pushOptions()
-	var batch []client.Delayed
+	var batch []client.Item
 	ids = ids[:1+r.IntN(3)]
 	want, jobs, dues := make([]client.Result, len(ids)), make([]modelJob, len(ids)), make([]float64, len(ids))
 	for i, id := range ids {
-		var d client.Delayed
+		var d client.Item
 		d, jobs[i], dues[i] = r.job(id, terms)
 		batch = append(batch, d)
 	}
@@ -81,7 +81,7 @@ func pushBatchStep(r *modelRun) {
 }
 
 // pushBatchOrOne pushes the jobs, with PushOne if there is one.
-func (r *modelRun) pushBatchOrOne(batch []client.Delayed) []client.Result {
+func (r *modelRun) pushBatchOrOne(batch []client.Item) []client.Result {
 	if len(batch) > 1 {
 		results, _ := r.PushBatch(r.TB.Context(), batch)
 		return results
@@ -95,7 +95,7 @@ func (r *modelRun) pushBatchOrOne(batch []client.Delayed) []client.Result {
 
 // groupStep pushes to groups, in a batch or singly.
 func groupStep(r *modelRun) {
-	batch := make([]client.Delayed, 1+r.IntN(4))
+	batch := make([]client.Item, 1+r.IntN(4))
 	var tags []string
 	var jobs []modelJob
 	most, quiet := r.IntN(4), r.far()
@@ -128,12 +128,12 @@ func groupStep(r *modelRun) {
 		id := results[i].ID
 		did, err := r.model.group(tags[i], d.ID, id, jobs[i], most)
 		switch did {
-		case client.Created:
+		case client.OutcomeCreated:
 			if slices.Contains(r.groups, id) {
 				r.TB.Errorf("a group has the ID of another one, %s", id)
 			}
 			r.groups = append(r.groups, id)
-		case client.Added:
+		case client.OutcomeAdded:
 			id = r.model.groups[tags[i]]
 			if most > 0 && id == "" {
 				id = results[i].ID // the group is full now
@@ -192,18 +192,18 @@ func getStep(r *modelRun) {
 	id := r.id()
 	job, err := r.Get(r.TB.Context(), id)
 	want, exists := r.model.jobs[id]
-	state := client.Ready
+	state := client.StateReady
 	if entry, waits := r.model.pool[id]; waits && entry.lease > 0 {
-		state = client.Reserved
+		state = client.StateReserved
 	} else if waits {
-		state = client.Waiting
+		state = client.StateWaiting
 	}
 	if !exists {
 		if want, exists = r.model.letters[id]; !exists {
 			r.note("get "+id, err, client.ErrNotFound)
 			return
 		}
-		state = client.Dead
+		state = client.StateDead
 	}
 	r.note("get "+id, err, nil)
 	r.same("  got", []any{job.State, job.Topic, job.Body, job.Attempts, job.MaxAttempts, job.Followed},

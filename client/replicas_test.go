@@ -58,7 +58,7 @@ func TestReplicas(t *testing.T) {
 	m := message("")
 	id, err := f.Push(ctx, m, 0, client.Replicas(1, time.Millisecond))
 	expectReplicas(t, err, 1, 0, "")
-	if job, err := f.Get(ctx, id); err != nil || job.State != client.Ready {
+	if job, err := f.Get(ctx, id); err != nil || job.State != client.StateReady {
 		t.Errorf("%q is %+v, %v", id, job, err)
 	}
 	_, err = f.Push(ctx, message("a"), 0, client.Replicas(1, 10*time.Second), client.Refuse)

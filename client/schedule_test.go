@@ -63,7 +63,7 @@ func TestSchedule(t *testing.T) {
 	jobs := got.Jobs
 	id, err := f.RunNow(ctx, "tick")
 	check(t, err)
-	if job, err := f.Get(ctx, id); err != nil || job.State != client.Ready || f.scheduled("tick").Jobs != jobs+1 {
+	if job, err := f.Get(ctx, id); err != nil || job.State != client.StateReady || f.scheduled("tick").Jobs != jobs+1 {
 		t.Errorf("a job at once: %+v, %v", job, err)
 	}
 	check(t, f.ResumeSchedule(ctx, "tick"))

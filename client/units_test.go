@@ -22,7 +22,7 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 			return errOf(c.Push(ctx, message("a"), d))
 		},
 		"PushBatch": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			return errOf(c.PushBatch(ctx, []client.Delayed{{Message: message("a"), Delay: time.Hour}, {Message: message("b"), Delay: d}}))
+			return errOf(c.PushBatch(ctx, []client.Item{{Message: message("a"), Delay: time.Hour}, {Message: message("b"), Delay: d}}))
 		},
 		"Reschedule": func(ctx context.Context, c *client.Client, d time.Duration) error {
 			return c.Reschedule(ctx, "here", d)

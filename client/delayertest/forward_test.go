@@ -42,7 +42,7 @@ func TestForward(t *testing.T) {
 func TestForwardGroup(t *testing.T) {
 	d := delayertest.New(t)
 	push := func(body string) client.Outcome {
-		job := client.Delayed{Message: client.Message{Topic: "t", Body: body}}
+		job := client.Item{Message: client.Message{Topic: "t", Body: body}}
 		pushed, err := d.Client().PushOne(t.Context(), job, client.Group("k", client.GroupOptions{Quiet: time.Minute, Longest: 150 * time.Second}))
 		check(t, err)
 		return pushed.Outcome
@@ -52,7 +52,7 @@ func TestForwardGroup(t *testing.T) {
 		did = append(did, push(fmt.Sprint(n)))
 		d.Forward(t, 50*time.Second)
 	}
-	if want := []client.Outcome{client.Created, client.Added, client.Added, client.Created}; !slices.Equal(did, want) {
+	if want := []client.Outcome{client.OutcomeCreated, client.OutcomeAdded, client.OutcomeAdded, client.OutcomeCreated}; !slices.Equal(did, want) {
 		t.Errorf("the pushes did %v, want %v", did, want)
 	}
 	if job := d.Due(t, "t", 0); job.Body != "[0,1,2]" {
@@ -166,7 +166,7 @@ func TestForwardRun(t *testing.T) {
 	if attempt := <-attempts; attempt != 1 {
 		t.Errorf("attempt %d", attempt)
 	}
-	for len(d.Jobs(t, topic, client.Waiting)) == 0 { // the retry is stored soon
+	for len(d.Jobs(t, topic, client.StateWaiting)) == 0 { // the retry is stored soon
 		time.Sleep(time.Millisecond)
 	}
 	d.Due(t, topic, time.Minute)
@@ -201,7 +201,7 @@ func TestParallel(t *testing.T) {
 			}
 			pushing.Wait()
 			shared.Forward(t, 5*time.Second)
-			if ready := shared.Jobs(t, name, client.Ready); len(ready) != 5 {
+			if ready := shared.Jobs(t, name, client.StateReady); len(ready) != 5 {
 				t.Errorf("%d jobs are ready, want 5", len(ready))
 			}
 			expect(t, own, "own waiting 0 in 1m0s")
@@ -228,7 +228,7 @@ func TestPushAtNow(t *testing.T) {
 		for _, tt := range []struct {
 			at    time.Duration
 			state client.State
-		}{{-time.Hour, client.Ready}, {-time.Millisecond, client.Ready}, {0, client.Ready}, {time.Microsecond, client.Waiting}, {time.Millisecond, client.Waiting}} {
+		}{{-time.Hour, client.StateReady}, {-time.Millisecond, client.StateReady}, {0, client.StateReady}, {time.Microsecond, client.StateWaiting}, {time.Millisecond, client.StateWaiting}} {
 			_, err := d.Client().PushAt(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, d.Now().Add(tt.at))
 			check(t, err)
 			if job := d.Jobs(t, "t")[0]; job.State != tt.state {

@@ -54,7 +54,7 @@ func expect(t *testing.T, d *delayertest.Delayer, want ...string) {
 	var got []string
 	for _, job := range d.Jobs(t, topic) {
 		line := fmt.Sprintf("%s %s %d", job.ID, job.State, job.Attempts)
-		if job.State == client.Waiting {
+		if job.State == client.StateWaiting {
 			line += fmt.Sprintf(" in %v", job.Due.Sub(d.Now()))
 		}
 		got = append(got, line)

@@ -17,18 +17,18 @@ import (
 
 // Due returns the topic's job that falls due in this time from Now, and fails the test unless there is exactly one.
 // With 0 it returns the ready job. Other jobs are ignored.
-func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.Job {
+func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.JobInfo {
 	t.Helper()
 	if in < 0 {
 		t.Fatalf("delayertest: Due in %v: want 0, for a job that is ready, or more", in)
 	}
-	jobs := d.Jobs(t, topic, client.Waiting, client.Ready)
+	jobs := d.Jobs(t, topic, client.StateWaiting, client.StateReady)
 	due := d.Now().Add(wholeMilliseconds(in))
-	found := slices.DeleteFunc(slices.Clone(jobs), func(j client.Job) bool {
+	found := slices.DeleteFunc(slices.Clone(jobs), func(j client.JobInfo) bool {
 		if in == 0 {
-			return j.State != client.Ready
+			return j.State != client.StateReady
 		}
-		return j.State != client.Waiting || !j.Due.Equal(due)
+		return j.State != client.StateWaiting || !j.Due.Equal(due)
 	})
 	if len(found) == 1 {
 		return found[0]
@@ -38,7 +38,7 @@ func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.Job {
 		what = "are ready"
 	}
 	t.Fatalf("delayertest: %d jobs of topic %q %s, want one; %s", len(found), topic, what, d.describe(t, topic))
-	return client.Job{}
+	return client.JobInfo{}
 }
 
 // Handle makes the worker handle the topic's next ready job as in production: the job is reserved, passes through the
@@ -61,28 +61,28 @@ func (d *Delayer) Handle(t testing.TB, w *worker.Worker, topic string) error {
 // Jobs returns the topic's jobs in these states, or all of its jobs if no state is given. Ready jobs come first, in the
 // order of delivery. Waiting and reserved jobs follow, ordered by due time or end of lease. Dead letters come last,
 // newest first; their Due is the time at which they died.
-func (d *Delayer) Jobs(t testing.TB, topic string, states ...client.State) []client.Job {
+func (d *Delayer) Jobs(t testing.TB, topic string, states ...client.State) []client.JobInfo {
 	t.Helper()
 	jobs, err := d.jobs(context.Background(), topic)
 	if err != nil {
 		t.Fatalf("delayertest: Jobs: %v", err)
 	}
-	return slices.DeleteFunc(jobs, func(j client.Job) bool {
+	return slices.DeleteFunc(jobs, func(j client.JobInfo) bool {
 		return len(states) > 0 && !slices.Contains(states, j.State)
 	})
 }
 
-func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.Job, error) {
+func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.JobInfo, error) {
 	ready, pool, err := d.ids(topic)
 	if err != nil {
 		return nil, err
 	}
-	var jobs []client.Job
+	var jobs []client.JobInfo
 	seen := map[string]bool{}
 	for _, id := range append(ready, pool...) {
 		job, err := d.client.Get(ctx, id)
 		switch {
-		case errors.Is(err, client.ErrNotFound) || seen[id] || job.Topic != topic || job.State == client.Dead:
+		case errors.Is(err, client.ErrNotFound) || seen[id] || job.Topic != topic || job.State == client.StateDead:
 		case err != nil:
 			return nil, err
 		default:
@@ -93,8 +93,8 @@ func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.Job, error) 
 		if err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, client.Job{
-			Message: letter.Message, State: client.Dead, Due: letter.Died, TTL: -1,
+		jobs = append(jobs, client.JobInfo{
+			Message: letter.Message, State: client.StateDead, Due: letter.Died, TTL: -1,
 			Attempts: letter.Attempts, MaxAttempts: letter.MaxAttempts, TTR: letter.TTR,
 			Error: letter.Error, Reason: letter.Reason,
 		})
@@ -139,14 +139,14 @@ func (d *Delayer) describe(t testing.TB, topic string) string {
 	return "its jobs:\n\t" + strings.Join(lines, "\n\t")
 }
 
-func (d *Delayer) describeJob(job client.Job) string {
+func (d *Delayer) describeJob(job client.JobInfo) string {
 	in := job.Due.Sub(d.Now())
 	switch job.State {
-	case client.Waiting:
+	case client.StateWaiting:
 		return fmt.Sprintf("%q falls due in %s", job.ID, duration.Format(in))
-	case client.Reserved:
+	case client.StateReserved:
 		return fmt.Sprintf("%q is reserved for %s", job.ID, duration.Format(in.Round(time.Millisecond)))
-	case client.Dead:
+	case client.StateDead:
 		return fmt.Sprintf("%q is a dead letter: %s", job.ID, job.Reason)
 	}
 	return fmt.Sprintf("%q is ready", job.ID)

@@ -40,11 +40,11 @@ func TestJobs(t *testing.T) {
 		states []client.State
 		want   string
 	}{
-		{[]client.State{client.Ready}, "second third"},
-		{[]client.State{client.Waiting}, "next last"},
-		{[]client.State{client.Reserved}, "reserved"},
-		{[]client.State{client.Dead}, "later dead dead"},
-		{[]client.State{client.Waiting, client.Ready}, "second third next last"},
+		{[]client.State{client.StateReady}, "second third"},
+		{[]client.State{client.StateWaiting}, "next last"},
+		{[]client.State{client.StateReserved}, "reserved"},
+		{[]client.State{client.StateDead}, "later dead dead"},
+		{[]client.State{client.StateWaiting, client.StateReady}, "second third next last"},
 	} {
 		var ids []string
 		for _, job := range d.Jobs(t, topic, test.states...) {
@@ -54,7 +54,7 @@ func TestJobs(t *testing.T) {
 			t.Errorf("%v: %q, want %q", test.states, got, test.want)
 		}
 	}
-	if job := d.Jobs(t, topic, client.Dead)[1]; job.Reason != "torn" || job.Body != "body" {
+	if job := d.Jobs(t, topic, client.StateDead)[1]; job.Reason != "torn" || job.Body != "body" {
 		t.Errorf("dead letter %+v", job)
 	}
 }
@@ -140,11 +140,11 @@ func TestDeadJobsTellTheirOptions(t *testing.T) {
 	push(t, d, "a", time.Hour, client.MaxAttempts(7))
 	push(t, d, "b", 0)
 	check(t, reserve(t, d, 0).Bury(t.Context(), "broken"))
-	want := map[string]client.Job{
-		"a": {Message: client.Message{ID: "a", Topic: topic, Body: "body"}, State: client.Dead, TTL: -1, Attempts: 1, MaxAttempts: 3, TTR: time.Minute, Error: "no such order", Reason: "broken"},
-		"b": {Message: client.Message{ID: "b", Topic: topic, Body: "body"}, State: client.Dead, TTL: -1, Attempts: 1, Reason: "broken"},
+	want := map[string]client.JobInfo{
+		"a": {Message: client.Message{ID: "a", Topic: topic, Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 1, MaxAttempts: 3, TTR: time.Minute, Error: "no such order", Reason: "broken"},
+		"b": {Message: client.Message{ID: "b", Topic: topic, Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 1, Reason: "broken"},
 	}
-	letters := d.Jobs(t, topic, client.Dead)
+	letters := d.Jobs(t, topic, client.StateDead)
 	for _, got := range letters {
 		got.Due = time.Time{}
 		if !reflect.DeepEqual(got, want[got.ID]) {

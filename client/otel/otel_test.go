@@ -46,8 +46,8 @@ var spansOfCalls = map[string]struct {
 		f.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, 0)
 	}, []string{"producer push t, 0 links: destination.name=t error.type=github.com/gomodule/redigo/redis.Error message.id=a operation.type=send; Error"}},
 	"push batch": {func(ctx context.Context, f *fixture) {
-		f.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
-		f.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "u", Body: "2"}}})
+		f.PushBatch(ctx, []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
+		f.PushBatch(ctx, []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "u", Body: "2"}}})
 	}, []string{
 		"producer push batch t, 0 links: batch.message_count=2 destination.name=t operation.type=send",
 		"producer push batch, 0 links: batch.message_count=2 operation.type=send",
@@ -71,7 +71,7 @@ var spansOfCalls = map[string]struct {
 	"wrong pop": {func(ctx context.Context, f *fixture) { f.PopBatch(ctx, "t", 0) },
 		[]string{"client pop batch t, 0 links: batch.message_count=0 destination.name=t error.type=invalid operation.type=receive; Error"}},
 	"batches": {func(ctx context.Context, f *fixture) {
-		f.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
+		f.PushBatch(ctx, []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
 		f.push(client.Message{ID: "a"}, 0)
 		f.done()
 		list, err := f.ReserveBatch(ctx, "t", 10, 0)
@@ -272,7 +272,7 @@ func TestMetrics(t *testing.T) {
 	f.push(client.Message{ID: "a"}, 0)
 	f.push(client.Message{ID: "a"}, 0, client.Refuse)
 	f.Push(t.Context(), client.Message{Topic: "t"}, 0)
-	f.PushBatch(t.Context(), []client.Delayed{{Message: client.Message{ID: "b", Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "u", Body: "2"}}})
+	f.PushBatch(t.Context(), []client.Item{{Message: client.Message{ID: "b", Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "u", Body: "2"}}})
 	f.handled("t", nil)
 	f.handled("t", errors.New("no"))
 	f.Pop(t.Context(), "u")

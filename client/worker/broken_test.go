@@ -77,10 +77,10 @@ func TestJobThatCantBeBuried(t *testing.T) {
 			if !got["b"] || !got["c"] {
 				t.Errorf("handled %v, want b and c", got)
 			}
-			until(t, "it is put off", func() bool { return f.get("a").State == client.Waiting })
+			until(t, "it is put off", func() bool { return f.get("a").State == client.StateWaiting })
 			f.dueNow("a")
 			until(t, "it is put off again", func() bool {
-				return f.Do("LLEN", "delayer:ready_queue:t") == int64(0) && f.get("a").State == client.Waiting
+				return f.Do("LLEN", "delayer:ready_queue:t") == int64(0) && f.get("a").State == client.StateWaiting
 			})
 			log.Expect(t, 1, "level=ERROR", "can't be made a dead letter", "topic=t", "job=a")
 			log.Expect(t, 1, "level=")

@@ -204,10 +204,10 @@ func (c *crash) push(ctx context.Context) pushes {
 	producer := c.redis.Client
 	p := pushes{unknown: map[string]bool{}}
 	for n := 0; ctx.Err() == nil; n++ {
-		var batch []client.Delayed
+		var batch []client.Item
 		for k := range 10 {
 			m := client.Message{ID: fmt.Sprintf("%d.%d", n, k), Topic: "t", Body: "b"}
-			batch = append(batch, client.Delayed{Message: m, Delay: rand.N(300 * time.Millisecond)})
+			batch = append(batch, client.Item{Message: m, Delay: rand.N(300 * time.Millisecond)})
 		}
 		results, _ := producer.PushBatch(context.Background(), batch)
 		for _, r := range results {

@@ -104,23 +104,23 @@ func TestEnds(t *testing.T) {
 		reason, error string
 	}{
 		{name: "RetryAfter inside", handle: func() error { return fmt.Errorf("outside: %w", worker.RetryAfter(errors.New("busy"), time.Hour)) },
-			events: []string{"failed a", "retried a after 1h0m0s"}, state: client.Waiting, attempts: 1, least: time.Hour, most: time.Hour, error: "outside: busy"},
+			events: []string{"failed a", "retried a after 1h0m0s"}, state: client.StateWaiting, attempts: 1, least: time.Hour, most: time.Hour, error: "outside: busy"},
 		{name: "RetryAfter without error", handle: func() error { return worker.RetryAfter(nil, time.Hour) },
-			events: []string{"failed a", "retried a after 1h0m0s"}, state: client.Waiting, attempts: 1, least: time.Hour, most: time.Hour, error: "retry"},
+			events: []string{"failed a", "retried a after 1h0m0s"}, state: client.StateWaiting, attempts: 1, least: time.Hour, most: time.Hour, error: "retry"},
 		{name: "RetryAfter too long", handle: func() error { return worker.RetryAfter(errors.New("busy"), 1<<63-1) },
-			events: []string{"failed a", "retried a after 876000h0m0s"}, state: client.Waiting, attempts: 1, least: client.MaxDelay, most: client.MaxDelay},
+			events: []string{"failed a", "retried a after 876000h0m0s"}, state: client.StateWaiting, attempts: 1, least: client.MaxDelay, most: client.MaxDelay},
 		{name: "the backoff", handle: func() error { return errors.New("no") },
-			events: []string{"failed a", "retried a after 1m0s"}, state: client.Waiting, attempts: 1, least: time.Minute, most: time.Minute, error: "no"},
+			events: []string{"failed a", "retried a after 1m0s"}, state: client.StateWaiting, attempts: 1, least: time.Minute, most: time.Minute, error: "no"},
 		{name: "Snooze", handle: func() error { return worker.Snooze(time.Hour) },
-			events: []string{"snoozed a for 1h0m0s"}, state: client.Waiting, attempts: 0, least: time.Hour, most: time.Hour},
+			events: []string{"snoozed a for 1h0m0s"}, state: client.StateWaiting, attempts: 0, least: time.Hour, most: time.Hour},
 		{name: "Bury", handle: func() error { return worker.Bury(errors.New("no such order")) },
-			events: []string{"failed a", "buried a"}, state: client.Dead, attempts: 1, reason: "no such order", error: "no such order"},
+			events: []string{"failed a", "buried a"}, state: client.StateDead, attempts: 1, reason: "no such order", error: "no such order"},
 		{name: "Bury inside", handle: func() error { return fmt.Errorf("outside: %w", worker.Bury(errors.New("no such order"))) },
-			events: []string{"failed a", "buried a"}, state: client.Dead, attempts: 1, reason: "outside: no such order"},
+			events: []string{"failed a", "buried a"}, state: client.StateDead, attempts: 1, reason: "outside: no such order"},
 		{name: "Bury without error", handle: func() error { return worker.Bury(nil) },
-			events: []string{"failed a", "buried a"}, state: client.Dead, attempts: 1, reason: "buried"},
+			events: []string{"failed a", "buried a"}, state: client.StateDead, attempts: 1, reason: "buried"},
 		{name: "Goexit", handle: func() error { runtime.Goexit(); return nil },
-			events: []string{"failed a", "retried a after 1m0s"}, state: client.Waiting, attempts: 1, least: time.Minute, most: time.Minute, error: "runtime.Goexit"},
+			events: []string{"failed a", "retried a after 1m0s"}, state: client.StateWaiting, attempts: 1, least: time.Minute, most: time.Minute, error: "runtime.Goexit"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := start(t)
@@ -137,7 +137,7 @@ func TestEnds(t *testing.T) {
 			want := append([]string{"started a"}, c.events...)
 			e.await(t, want...)
 			job := f.expectJob("a", c.state, c.attempts)
-			if c.state == client.Waiting {
+			if c.state == client.StateWaiting {
 				if job.Due.Before(before.Add(c.least)) || job.Due.After(f.clock().Add(c.most+time.Millisecond)) {
 					t.Errorf("due at %v, want %v to %v after the attempt", job.Due, c.least, c.most)
 				}

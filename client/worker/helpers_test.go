@@ -85,9 +85,9 @@ func (f *fixture) push(id, topic string, opts ...client.PushOption) {
 // pushMany pushes ready jobs with the IDs prefix0, prefix1, ….
 func (f *fixture) pushMany(n int, prefix, topic string) {
 	f.TB.Helper()
-	var batch []client.Delayed
+	var batch []client.Item
 	for i := range n {
-		batch = append(batch, client.Delayed{Message: client.Message{ID: fmt.Sprint(prefix, i), Topic: topic, Body: "body"}})
+		batch = append(batch, client.Item{Message: client.Message{ID: fmt.Sprint(prefix, i), Topic: topic, Body: "body"}})
 	}
 	_, err := f.PushBatch(f.TB.Context(), batch)
 	check(f.TB, err)
@@ -100,7 +100,7 @@ func (f *fixture) dueNow(id string) {
 }
 
 // get returns the job, or the zero Job.
-func (f *fixture) get(id string) client.Job {
+func (f *fixture) get(id string) client.JobInfo {
 	f.TB.Helper()
 	job, err := f.Get(f.TB.Context(), id)
 	if err != nil && !errors.Is(err, client.ErrNotFound) {
@@ -110,9 +110,9 @@ func (f *fixture) get(id string) client.Job {
 }
 
 // expectJob waits until the job is in that state and checks its attempts.
-func (f *fixture) expectJob(id string, state client.State, attempts int) client.Job {
+func (f *fixture) expectJob(id string, state client.State, attempts int) client.JobInfo {
 	f.TB.Helper()
-	var job client.Job
+	var job client.JobInfo
 	until(f.TB, fmt.Sprintf("job %s is %s", id, state), func() bool { job = f.get(id); return job.State == state })
 	if job.Attempts != attempts {
 		f.TB.Errorf("job %s has %d attempts, want %d", id, job.Attempts, attempts)
@@ -123,7 +123,7 @@ func (f *fixture) expectJob(id string, state client.State, attempts int) client.
 // expectDead waits until the job is a dead letter and checks its reason and error.
 func (f *fixture) expectDead(id string, attempts int, reason, lastError string) {
 	f.TB.Helper()
-	job := f.expectJob(id, client.Dead, attempts)
+	job := f.expectJob(id, client.StateDead, attempts)
 	if !strings.Contains(job.Reason, reason) || !strings.Contains(job.Error, lastError) {
 		f.TB.Errorf("dead letter %+v, want one with reason %q and error %q", job, reason, lastError)
 	}

@@ -149,9 +149,9 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 		state  client.State
 	}{
 		{"success", nil, []string{"started a", "done a"}, ""},
-		{"failure", worker.RetryAfter(errors.New("no"), time.Hour), []string{"started a", "failed a", "retried a after 1h0m0s"}, client.Waiting},
-		{"bury", worker.Bury(errors.New("no")), []string{"started a", "failed a", "buried a"}, client.Dead},
-		{"snooze", worker.Snooze(time.Hour), []string{"started a", "snoozed a for 1h0m0s"}, client.Waiting},
+		{"failure", worker.RetryAfter(errors.New("no"), time.Hour), []string{"started a", "failed a", "retried a after 1h0m0s"}, client.StateWaiting},
+		{"bury", worker.Bury(errors.New("no")), []string{"started a", "failed a", "buried a"}, client.StateDead},
+		{"snooze", worker.Snooze(time.Hour), []string{"started a", "snoozed a for 1h0m0s"}, client.StateWaiting},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -182,7 +182,7 @@ func TestRefusedForGood(t *testing.T) {
 	h.leave <- nil
 	h.events.await(t, "started a", "lease lost a")
 	log.Expect(t, 1, "level=ERROR", "can't acknowledge the job", "job=a", "NOPERM")
-	f.expectJob("a", client.Reserved, 1)
+	f.expectJob("a", client.StateReserved, 1)
 }
 
 // An outage at the time of an extension costs no lease if Redis is back before the leases end.

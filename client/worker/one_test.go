@@ -40,12 +40,12 @@ func TestRunOne(t *testing.T) {
 		left   left
 	}{
 		{"done", succeed, 0, nil, left{}},
-		{"error", func(context.Context, *worker.Job) error { return cause }, 0, cause, left{client.Waiting, 1, "no paper"}},
-		{"last error", func(context.Context, *worker.Job) error { return cause }, 1, cause, left{client.Dead, 2, "no paper"}},
-		{"retry after", func(context.Context, *worker.Job) error { return worker.RetryAfter(cause, 0) }, 0, cause, left{client.Ready, 1, "no paper"}},
-		{"snooze", func(context.Context, *worker.Job) error { return worker.Snooze(time.Hour) }, 0, worker.Snooze(time.Hour), left{client.Waiting, 0, ""}},
-		{"bury", func(context.Context, *worker.Job) error { return worker.Bury(cause) }, 0, cause, left{client.Dead, 1, "no paper"}},
-		{"panic", func(context.Context, *worker.Job) error { panic("no ink") }, 0, new(worker.PanicError), left{client.Waiting, 1, "panic: no ink"}},
+		{"error", func(context.Context, *worker.Job) error { return cause }, 0, cause, left{client.StateWaiting, 1, "no paper"}},
+		{"last error", func(context.Context, *worker.Job) error { return cause }, 1, cause, left{client.StateDead, 2, "no paper"}},
+		{"retry after", func(context.Context, *worker.Job) error { return worker.RetryAfter(cause, 0) }, 0, cause, left{client.StateReady, 1, "no paper"}},
+		{"snooze", func(context.Context, *worker.Job) error { return worker.Snooze(time.Hour) }, 0, worker.Snooze(time.Hour), left{client.StateWaiting, 0, ""}},
+		{"bury", func(context.Context, *worker.Job) error { return worker.Bury(cause) }, 0, cause, left{client.StateDead, 1, "no paper"}},
+		{"panic", func(context.Context, *worker.Job) error { panic("no ink") }, 0, new(worker.PanicError), left{client.StateWaiting, 1, "panic: no ink"}},
 		{"lease lost", func(ctx context.Context, job *worker.Job) error {
 			_, err := f.Remove(ctx, job.ID)
 			return err
@@ -54,7 +54,7 @@ func TestRunOne(t *testing.T) {
 			stop()
 			<-ctx.Done()
 			return ctx.Err()
-		}, 0, context.Canceled, left{client.Ready, 0, ""}},
+		}, 0, context.Canceled, left{client.StateReady, 0, ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f.push("job", "t")

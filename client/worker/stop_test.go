@@ -27,7 +27,7 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	}
 	h.stop()
 	h.expect(t, "started a", "done a")
-	f.expectJob("b", client.Ready, 0)
+	f.expectJob("b", client.StateReady, 0)
 	f.expectJob("a", "", 0)
 }
 
@@ -38,7 +38,7 @@ func TestStopInterruptsHandlers(t *testing.T) {
 		event  string
 		state  client.State
 	}{
-		{func(ctx context.Context) error { return fmt.Errorf("stopped: %w: %w", ctx.Err(), context.Cause(ctx)) }, "released a", client.Ready},
+		{func(ctx context.Context) error { return fmt.Errorf("stopped: %w: %w", ctx.Err(), context.Cause(ctx)) }, "released a", client.StateReady},
 		{func(context.Context) error { return nil }, "done a", ""},
 	} {
 		f := start(t)
@@ -66,9 +66,9 @@ func TestStuck(t *testing.T) {
 		next(t, g.inside)
 	}
 	r.stop()
-	before := map[string]client.Job{}
+	before := map[string]client.JobInfo{}
 	for id := range f.State().Buckets {
-		before[id] = f.expectJob(id, client.Ready, 0)
+		before[id] = f.expectJob(id, client.StateReady, 0)
 		log.Expect(t, 1, "level=ERROR", "handler does not return", "topic=t job="+id+" attempt=1")
 	}
 	for range late {
@@ -119,7 +119,7 @@ func TestStuckHandlerReturns(t *testing.T) {
 	cancel()
 	next(t, returned)
 	e.await(t, "started a", "stuck a", "released a")
-	f.expectJob("a", client.Ready, 0)
+	f.expectJob("a", client.StateReady, 0)
 }
 
 // Jobs reserved ahead are released at a stop, or when handlers have become slow, without losing an attempt.
@@ -140,7 +140,7 @@ func TestStopReleasesWhatIsNotStarted(t *testing.T) {
 			t.Errorf("%d jobs are ready, want 249", n)
 		}
 		for n := 1; n < 250; n++ {
-			f.expectJob(fmt.Sprint("slow", n), client.Ready, 0)
+			f.expectJob(fmt.Sprint("slow", n), client.StateReady, 0)
 		}
 		if n := len(e.all()); n != 2*501 {
 			t.Errorf("%d events, want the start and the end of 501 jobs", n)
@@ -184,12 +184,12 @@ func TestStopDuringFetch(t *testing.T) {
 	h.Hold("ready_queue:t\r")
 	f.push("b", "t")
 	next(t, h.Sent)
-	f.expectJob("b", client.Reserved, 1)
+	f.expectJob("b", client.StateReserved, 1)
 	r.cancel()
 	h.Pass <- nil
 	r.stop()
 	e.expect(t, "started a", "done a")
-	f.expectJob("b", client.Ready, 0)
+	f.expectJob("b", client.StateReady, 0)
 }
 
 // Run returns although Redis hangs.
@@ -224,7 +224,7 @@ func TestRunAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	check(t, w.Run(ctx))
-	f.expectJob("a", client.Ready, 0)
+	f.expectJob("a", client.StateReady, 0)
 	for _, id := range []string{"a", "b"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)

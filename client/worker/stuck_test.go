@@ -102,7 +102,7 @@ func TestTooManyStuckHandlers(t *testing.T) {
 	f.push("waits", "t")
 	f.push("other", "u")
 	f.expectJob("other", "", 0)
-	f.expectJob("waits", client.Ready, 0)
+	f.expectJob("waits", client.StateReady, 0)
 	if got := w.Counters(); got != (worker.Counters{Stuck: slots + 1, Running: slots + 1}) {
 		t.Errorf("%+v", got)
 	}
@@ -151,13 +151,13 @@ func TestPanicsOfTheProgram(t *testing.T) {
 		error   string
 		logged  []string // panics in these
 	}{
-		{name: "typed nil", err: (*absent)(nil), state: client.Waiting, error: "panic: runtime error"},
-		{name: "typed nil, buried", err: worker.Bury((*absent)(nil)), state: client.Waiting, error: "panic: runtime error"},
-		{name: "backoff", err: errors.New("no"), options: worker.Options{Backoff: func(int, error) time.Duration { panic("boom") }}, state: client.Waiting, error: "no", logged: []string{"Backoff"}},
+		{name: "typed nil", err: (*absent)(nil), state: client.StateWaiting, error: "panic: runtime error"},
+		{name: "typed nil, buried", err: worker.Bury((*absent)(nil)), state: client.StateWaiting, error: "panic: runtime error"},
+		{name: "backoff", err: errors.New("no"), options: worker.Options{Backoff: func(int, error) time.Duration { panic("boom") }}, state: client.StateWaiting, error: "no", logged: []string{"Backoff"}},
 		{name: "hooks, done", options: worker.Options{Hooks: hooks}, logged: []string{"Started", "Done"}},
-		{name: "hooks, retried", err: worker.RetryAfter(errors.New("no"), time.Hour), options: worker.Options{Hooks: hooks}, state: client.Waiting, error: "no", logged: []string{"Started", "Failed", "Retried"}},
-		{name: "hooks, buried", err: worker.Bury(errors.New("no")), options: worker.Options{Hooks: hooks}, state: client.Dead, error: "no", logged: []string{"Started", "Failed", "Buried"}},
-		{name: "hooks, snoozed", err: worker.Snooze(time.Hour), options: worker.Options{Hooks: hooks}, state: client.Waiting, logged: []string{"Started", "Snoozed"}},
+		{name: "hooks, retried", err: worker.RetryAfter(errors.New("no"), time.Hour), options: worker.Options{Hooks: hooks}, state: client.StateWaiting, error: "no", logged: []string{"Started", "Failed", "Retried"}},
+		{name: "hooks, buried", err: worker.Bury(errors.New("no")), options: worker.Options{Hooks: hooks}, state: client.StateDead, error: "no", logged: []string{"Started", "Failed", "Buried"}},
+		{name: "hooks, snoozed", err: worker.Snooze(time.Hour), options: worker.Options{Hooks: hooks}, state: client.StateWaiting, logged: []string{"Started", "Snoozed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := start(t)
@@ -167,7 +167,7 @@ func TestPanicsOfTheProgram(t *testing.T) {
 			}
 			f.push("a", "t")
 			r := f.run(one(func(context.Context, *worker.Job) error { return c.err }), c.options)
-			var job client.Job
+			var job client.JobInfo
 			until(t, "it is settled", func() bool { job = f.get("a"); return job.State == c.state })
 			if !strings.Contains(job.Error, c.error) {
 				t.Errorf("error %q, want %q", job.Error, c.error)

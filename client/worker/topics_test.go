@@ -37,7 +37,7 @@ func commandsAJob(t *testing.T, partitions, topics, jobs int) float64 {
 	f.Client = redistest.Must(client.OpenPool(client.PoolOptions{Addr: f.Addr, Partitions: partitions}))
 	t.Cleanup(func() { f.Client.Close() })
 	var names []string
-	batch := make([]client.Delayed, jobs)
+	batch := make([]client.Item, jobs)
 	for i := range topics {
 		names = append(names, fmt.Sprint("t", i))
 	}

@@ -168,13 +168,13 @@ func expectToWork(t *testing.T, moved *client.Client) {
 			t.Fatalf("job %d is %s, want %s", i, job.ID, want)
 		}
 	}
-	if job, err := moved.Get(ctx, "held"); err != nil || job.State != client.Waiting || job.Attempts != 1 || time.Until(job.Due) < time.Hour || !job.Followed {
+	if job, err := moved.Get(ctx, "held"); err != nil || job.State != client.StateWaiting || job.Attempts != 1 || time.Until(job.Due) < time.Hour || !job.Followed {
 		t.Errorf("the reserved one: %+v, %v", job, err)
 	}
 	if _, err := moved.Push(ctx, client.Message{ID: "counts once", Topic: "t", Body: "b"}, 0, client.OnceAs(time.Hour, "another")); !errors.Is(err, client.ErrReused) {
 		t.Errorf("pushed once more: %v", err)
 	}
-	if r, err := moved.PushOne(ctx, client.Delayed{Message: client.Message{Topic: "grouped", Body: "3"}}, client.Group("key", client.GroupOptions{Longest: time.Hour})); err != nil || r.Outcome != client.Added {
+	if r, err := moved.PushOne(ctx, client.Item{Message: client.Message{Topic: "grouped", Body: "3"}}, client.Group("key", client.GroupOptions{Longest: time.Hour})); err != nil || r.Outcome != client.OutcomeAdded {
 		t.Errorf("pushed to the group: %+v, %v", r, err)
 	}
 	if _, err := moved.Pop(ctx, "paused"); !errors.Is(err, client.ErrEmpty) {

@@ -89,7 +89,7 @@ func beginPush(f *flagSet) action {
 		if _, once := c.given["once"]; once && isProblem(err, "exists") { // still a success: the job was pushed
 			id := b.members.TextOf("id")
 			c.note(fmt.Sprintf("a push of %q counted before; this one changed nothing.", id))
-			o, err = view.Of("id", id, "outcome", client.Refused), nil
+			o, err = view.Of("id", id, "outcome", client.OutcomeRefused), nil
 		}
 		return shownID(c, o), err
 	}
@@ -116,7 +116,7 @@ func runGet(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if state := o.TextOf("state"); state == string(client.Ready) || state == string(client.Waiting) {
+	if state := o.TextOf("state"); state == string(client.StateReady) || state == string(client.StateWaiting) {
 		if why := c.obstacle(ctx, o.TextOf("topic")); why != "" {
 			c.note(why)
 		}

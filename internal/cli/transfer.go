@@ -132,7 +132,7 @@ type importer struct {
 	// What has been read and is not stored yet.
 	topics  []record // limits and pauses
 	records []store.Record
-	jobs    []client.Delayed
+	jobs    []client.Item
 	bytes   int
 
 	stored, skipped atomic.Int64 // records; the skipped ones exist
@@ -165,7 +165,7 @@ func (i *importer) all(ctx context.Context, input io.Reader) error {
 
 func (i *importer) read(line []byte) error {
 	one, is, err := readRecord(line)
-	var job client.Delayed
+	var job client.Item
 	if err == nil && !is {
 		job, err = api.ReadJob(line)
 	}

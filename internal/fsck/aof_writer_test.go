@@ -46,11 +46,11 @@ func (w *writer) any() string {
 	case 0, 1, 2, 3:
 		return w.push(m, delay)
 	case 4:
-		var batch []client.Delayed
+		var batch []client.Item
 		for i := range 5 {
 			of := m
 			of.ID = fmt.Sprint(id, "-", i)
-			batch = append(batch, client.Delayed{Message: of, Delay: delay})
+			batch = append(batch, client.Item{Message: of, Delay: delay})
 			w.jobs.alive[of.ID] = []string{topic + " " + of.Body}
 		}
 		_, err := w.client.PushBatch(ctx, batch)
@@ -58,9 +58,9 @@ func (w *writer) any() string {
 		return "PushBatch"
 	case 5:
 		m.ID = ""
-		pushed, err := w.client.PushOne(ctx, client.Delayed{Message: m}, client.Group("k", client.GroupOptions{Max: 3, Longest: time.Hour}))
+		pushed, err := w.client.PushOne(ctx, client.Item{Message: m}, client.Group("k", client.GroupOptions{Max: 3, Longest: time.Hour}))
 		redistest.Check(w.t, err)
-		if pushed.Outcome == client.Created {
+		if pushed.Outcome == client.OutcomeCreated {
 			w.jobs.alive[pushed.ID] = []string{topic + " [" + m.Body + "]"}
 		} else {
 			w.jobs.alive[pushed.ID][0] = strings.TrimSuffix(w.jobs.alive[pushed.ID][0], "]") + "," + m.Body + "]"
@@ -100,13 +100,13 @@ func (w *writer) push(m client.Message, delay time.Duration) string {
 	if name == "Push with MaxAttempts" { // other calls leave these alone: a lease that a Reschedule ends counts, so the next reserve would bury it
 		m.ID = "last " + m.ID
 	}
-	pushed, err := w.client.PushOne(w.t.Context(), client.Delayed{Message: m, Delay: delay}, opts[name]...)
+	pushed, err := w.client.PushOne(w.t.Context(), client.Item{Message: m, Delay: delay}, opts[name]...)
 	if errors.Is(err, client.ErrExists) {
 		return name
 	}
 	redistest.Check(w.t, err)
 	next := m.Topic + " " + m.Body
-	if pushed.Outcome == client.Followed {
+	if pushed.Outcome == client.OutcomeFollowed {
 		w.jobs.alive[m.ID] = []string{w.jobs.alive[m.ID][0], next}
 	} else {
 		w.jobs.alive[m.ID] = []string{next}

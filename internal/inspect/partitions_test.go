@@ -34,11 +34,11 @@ func TestBrowsePartitions(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t)
 	now := time.Now().Truncate(time.Second)
-	var waiting, dead []client.Delayed
+	var waiting, dead []client.Item
 	for i := range 300 {
 		topic := []string{"t", "u", "u", "u", "u"}[i%5]
-		waiting = append(waiting, client.Delayed{Message: client.Message{ID: fmt.Sprintf("w%03d", i), Topic: topic, Body: "b"}, At: now.Add(time.Hour + time.Duration(i/7)*time.Second)})
-		dead = append(dead, client.Delayed{Message: client.Message{ID: fmt.Sprintf("d%03d", i), Topic: "dead", Body: "b"}})
+		waiting = append(waiting, client.Item{Message: client.Message{ID: fmt.Sprintf("w%03d", i), Topic: topic, Body: "b"}, At: now.Add(time.Hour + time.Duration(i/7)*time.Second)})
+		dead = append(dead, client.Item{Message: client.Message{ID: fmt.Sprintf("d%03d", i), Topic: "dead", Body: "b"}})
 	}
 	_, err := f.client.PushBatch(f.ctx, waiting)
 	f.check(err)

@@ -9,10 +9,10 @@ import (
 )
 
 // TimeNames are the members for a job's time, by state.
-var TimeNames = map[client.State]string{client.Waiting: "due", client.Reserved: "lease_ends", client.Dead: "died"}
+var TimeNames = map[client.State]string{client.StateWaiting: "due", client.StateReserved: "lease_ends", client.StateDead: "died"}
 
 // Job describes one job as a whole.
-func Job(job client.Job) Object {
+func Job(job client.JobInfo) Object {
 	o := Of("id", job.ID, "topic", job.Topic, "state", job.State, TimeNames[job.State], job.Due, "ttl", job.TTL, "attempts", job.Attempts)
 	o.PutIfAny("max_attempts", job.MaxAttempts)
 	o.PutIfAny("followed", job.Followed)

@@ -30,7 +30,7 @@ func (c *call) pushBatch() (any, error) {
 		return nil, invalid.parameter(IdempotencyKey, "a batch takes no key: give each job an id, and once")
 	}
 	jobs, err := c.distinct("jobs")
-	list := make([]client.Delayed, len(jobs))
+	list := make([]client.Item, len(jobs))
 	for i := 0; i < len(jobs) && err == nil; i++ {
 		list[i], err = newJobOf(jobs[i], jsontext.Pointer(fmt.Sprint("/jobs/", i)))
 	}

@@ -66,7 +66,7 @@ func (c *call) mayRequeue(ctx context.Context, id string) error {
 	switch {
 	case err != nil:
 		return err
-	case job.State != client.Dead:
+	case job.State != client.StateDead:
 		return client.ErrExists
 	case job.Topic != c.topic():
 		return client.ErrNotFound

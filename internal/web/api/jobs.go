@@ -24,23 +24,23 @@ var policies = map[string]client.PushOption{
 }
 
 // newJobOf converts a new job for the client, unless its fields contradict each other.
-func newJobOf(job values, at jsontext.Pointer) (client.Delayed, error) {
+func newJobOf(job values, at jsontext.Pointer) (client.Item, error) {
 	has := func(part string) bool { return part == "follow" && job["if_exists"] == "follow" || job.has(part) }
 	name := func(part string) string { return part }
 	if part, why := pushrule.Check(has, name); part != "" {
 		if part == "follow" {
 			part = "if_exists"
 		}
-		return client.Delayed{}, invalid.field(at.AppendToken(part), "%s", why)
+		return client.Item{}, invalid.field(at.AppendToken(part), "%s", why)
 	}
-	d := client.Delayed{
+	d := client.Item{
 		Message: client.Message{ID: get[string](job, "id"), Topic: get[string](job, "topic"), Body: get[string](job, "body"), Headers: get[map[string]string](job, "headers")},
 		Delay:   get[time.Duration](job, "delay"),
 		At:      get[time.Time](job, "due"),
 	}
 	if job.has("debounce") {
 		if why := pushrule.Debounce(get[time.Duration](job, "debounce"), d.Delay); why != "" {
-			return client.Delayed{}, invalid.field(at.AppendToken("debounce"), "%s", why)
+			return client.Item{}, invalid.field(at.AppendToken("debounce"), "%s", why)
 		}
 	}
 	d.Options = optionsOf(job)
@@ -68,9 +68,9 @@ func optionsOf(job values) (all []client.PushOption) {
 }
 
 // ReadJob reads a job in the form of POST /v1/jobs.
-func ReadJob(raw []byte) (client.Delayed, error) {
+func ReadJob(raw []byte) (client.Item, error) {
 	job, err := decode(raw, newJob)
-	var read client.Delayed
+	var read client.Item
 	if err == nil {
 		read, err = newJobOf(job, "")
 	}
@@ -99,7 +99,7 @@ func (c *call) push() (any, error) {
 	status := http.StatusCreated
 	switch {
 	case err == nil:
-	case pushed.Outcome != client.Refused:
+	case pushed.Outcome != client.OutcomeRefused:
 		return nil, err
 	case keyed && !errors.Is(err, client.ErrReused): // a repetition: answered like the first push
 		status = http.StatusOK

@@ -57,7 +57,7 @@ func TestWhenAJobIsDue(t *testing.T) {
 	} {
 		f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b"`+c.fields+`}`).expect(201, `{"id":"a","outcome":"*"}`)
 		job, err := f.Get(t.Context(), "a")
-		if err != nil || (job.State == client.Ready) != (c.want == 0) {
+		if err != nil || (job.State == client.StateReady) != (c.want == 0) {
 			t.Errorf("%s: %+v, %v", name, job, err)
 		}
 		if off := time.Until(job.Due) - c.want; c.want > 0 && (off < -hangBound || off > time.Second) {
@@ -120,7 +120,7 @@ func TestPushBatch(t *testing.T) {
 		{"id":"a","outcome":"created"},
 		{"id":"b","outcome":"refused","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"*"}},
 		{"id":"*","outcome":"created"}]}`)
-	if job, err := f.Get(t.Context(), "a"); err != nil || job.MaxAttempts != 3 || job.State != client.Waiting {
+	if job, err := f.Get(t.Context(), "a"); err != nil || job.MaxAttempts != 3 || job.State != client.StateWaiting {
 		t.Errorf("%+v, %v", job, err)
 	}
 	if job, err := f.Get(t.Context(), "b"); err != nil || job.Body != "old" {

@@ -61,5 +61,5 @@ func TestHalfClosed(t *testing.T) {
 	conn := f.raw("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b"}`)
 	conn.CloseWrite()
 	f.answer(conn).expect(201, `{"id":"a","outcome":"*"}`)
-	f.is("a", client.Ready)
+	f.is("a", client.StateReady)
 }

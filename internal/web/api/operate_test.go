@@ -170,13 +170,13 @@ func TestChangeMany(t *testing.T) {
 					job, err := f.Get(t.Context(), id)
 					changed := errors.Is(err, client.ErrNotFound)
 					if method == "PATCH" {
-						changed = job.State == client.Waiting && time.Until(job.Due) < time.Hour+time.Minute
+						changed = job.State == client.StateWaiting && time.Until(job.Due) < time.Hour+time.Minute
 					}
 					if changed != slices.Contains(strings.Fields(c.want), id) {
 						t.Errorf("%s: %+v, %v", id, job, err)
 					}
 				}
-				f.is("a6", client.Dead)
+				f.is("a6", client.StateDead)
 			})
 		}
 	}
@@ -233,14 +233,14 @@ func TestPurge(t *testing.T) {
 	f.do("DELETE", "/v1/topics/t/ready?dry_run=true&limit=1", "").expect(200, `{"count":1,"complete":true}`)
 	f.do("DELETE", "/v1/topics/t/ready?dry_run=yes", "").problem(invalid, "", "dry_run", "true or false")
 	f.do("DELETE", "/v1/topics/t/ready?limit=0", "").problem(invalid, "", "limit", "from 1")
-	f.is("b", client.Ready)
+	f.is("b", client.StateReady)
 	f.push("e", "v")
 	f.push("f", "v")
 	f.do("DELETE", "/v1/topics/v/ready?limit=1", "").expect(200, `{"count":1,"complete":true}`)
 	f.is("e", "")
-	f.is("f", client.Ready)
+	f.is("f", client.StateReady)
 	f.do("DELETE", "/v1/topics/t/ready?dry_run=false", "").expect(200, `{"count":2,"complete":true}`)
-	for id, want := range map[string]client.State{"a": client.Reserved, "b": "", "c": "", "d": client.Ready} {
+	for id, want := range map[string]client.State{"a": client.StateReserved, "b": "", "c": "", "d": client.StateReady} {
 		f.is(id, want)
 	}
 }
@@ -284,9 +284,9 @@ func TestStatsOfTopics(t *testing.T) {
 		f.push(fmt.Sprint(i), "\xff")
 	}
 	redistest.Must(f.Reserve(t.Context(), hangBound, time.Minute, "\xff"))
-	jobs := make([]client.Delayed, sampled+1)
+	jobs := make([]client.Item, sampled+1)
 	for i := range jobs {
-		jobs[i] = client.Delayed{Message: client.Message{Topic: "t", Body: "b"}, Delay: time.Hour}
+		jobs[i] = client.Item{Message: client.Message{Topic: "t", Body: "b"}, Delay: time.Hour}
 	}
 	redistest.Must(f.PushBatch(t.Context(), jobs))
 	slot := int64(f.redis.Clock()) / 10
@@ -414,7 +414,7 @@ func TestSelection(t *testing.T) {
 			t.Errorf("drop of %s: %s, want %d", body, r.body, len(want))
 		}
 		for _, id := range []string{"a", "b", "c", "d"} {
-			if job, _ := f.Get(t.Context(), id); (job.State == client.Dead) == strings.Contains(want, id) {
+			if job, _ := f.Get(t.Context(), id); (job.State == client.StateDead) == strings.Contains(want, id) {
 				t.Errorf("drop of %s: %s is %q", body, id, job.State)
 			}
 			f.Remove(t.Context(), id)
@@ -431,7 +431,7 @@ func TestSelection(t *testing.T) {
 	f.do("POST", "/v1/dead/t/drop", `{"ids":["a"],"limit":1}`).problem(invalid, "/limit", "", "no effect with ids")
 	f.do("POST", "/v1/dead/t/drop", `{"ids":["a","a"]}`).problem(invalid, "/ids/1", "", "twice")
 	f.do("POST", "/v1/dead/t/drop", `{"ids":["a"],"ids_base64":["YQ=="]}`).problem(invalid, "/ids_base64", "", "both")
-	f.is("a", client.Dead)
+	f.is("a", client.StateDead)
 }
 
 // Dead letters that cannot be requeued are reported, by ID where IDs were given.
@@ -448,7 +448,7 @@ func TestRequeueOfWhatExists(t *testing.T) {
 		{"id":"a","problem":`+problem(exists)+`},{"id":"no","problem":`+problem(notFound)+`},{"id":"d","problem":`+problem(notFound)+`}]}`)
 	f.do("POST", "/v1/dead/t/requeue", `{"all":true}`).expect(200, `{"count":1,"complete":false,"problem":`+problem(exists)+`}`)
 	f.do("POST", "/v1/dead/t/requeue", `{"all":true}`).expect(200, `{"count":0,"complete":false,"problem":`+problem(exists)+`}`)
-	f.is("b", client.Ready)
+	f.is("b", client.StateReady)
 	f.Remove(t.Context(), "a")
 	f.do("POST", "/v1/dead/t/requeue", `{"ids":["a"]}`).expect(200, `{"count":1,"complete":true,"results":[{"id":"a"}]}`)
 }

@@ -137,7 +137,7 @@ func TestBadRequests(t *testing.T) {
 	r.Header.Set("Content-Encoding", "gzip")
 	f.send(r).problem(badType, "", "", "Content-Encoding")
 	f.do("POST", "/v1/jobs", `{"id":"big","topic":"t","body":"`+strings.Repeat("b", 64<<10)+`"}`).problem(tooLarge, "", "", "65536 bytes")
-	f.is("a", client.Ready)
+	f.is("a", client.StateReady)
 	f.is("big", "")
 	if h := f.do("HEAD", "/v1/jobs/a", ""); h.status != 200 || h.body != "" || h.header.Get("Content-Length") == "" {
 		t.Errorf("HEAD: %+v", h)
@@ -188,7 +188,7 @@ func TestWithoutToken(t *testing.T) {
 			t.Errorf("%s %s: no WWW-Authenticate", r.Method, r.Path)
 		}
 	})
-	f.is("a", client.Ready)
+	f.is("a", client.StateReady)
 	f.is("b", "")
 	f.eachRoute(func(r Route, request *http.Request) {
 		request.Header.Set("Authorization", "Bearer 0123456789abcdef")
@@ -225,9 +225,9 @@ func TestReadOnly(t *testing.T) {
 	})
 	f.do("POST", "/v1/dead/t2/drop?dry_run=true", `{"all":true}`).expect(200, `{"count":1,"complete":true}`)
 	f.do("POST", "/v1/dead/t2/drop", `{"all":true}`).problem(forbidden, "", "", "read_only")
-	f.is("a", client.Ready)
+	f.is("a", client.StateReady)
 	f.is("b", "")
-	f.is("z", client.Dead)
+	f.is("z", client.StateDead)
 }
 
 // Another site's page cannot do anything, even if it sends JSON.

@@ -74,12 +74,12 @@ func ack(c *call, d *client.Delivery) (any, error) { return nil, d.Ack(c.context
 func retry(c *call, d *client.Delivery) (any, error) {
 	delay := get[time.Duration](c.body, "delay")
 	err := d.Retry(c.context(), delay, c.cause()...)
-	state := client.Waiting
+	state := client.StateWaiting
 	switch {
 	case errors.Is(err, client.ErrExhausted):
-		state, err = client.Dead, nil
+		state, err = client.StateDead, nil
 	case delay == 0:
-		state = client.Ready
+		state = client.StateReady
 	}
 	return view.Of("state", state), err
 }

@@ -73,11 +73,11 @@ func TestSettlements(t *testing.T) {
 		again      *kind
 	}{
 		"ack":               {"ack", ``, 204, "", "", gone},
-		"retry":             {"retry", `,"error":"closed"`, 200, `{"state":"ready"}`, client.Ready, leaseLost},
-		"retry later":       {"retry", `,"delay":60`, 200, `{"state":"waiting"}`, client.Waiting, leaseLost},
-		"release":           {"release", ``, 204, "", client.Ready, leaseLost},
-		"release for later": {"release", `,"delay":"1m"`, 204, "", client.Waiting, leaseLost},
-		"bury":              {"bury", `,"reason":"bad","error":"closed"`, 204, "", client.Dead, leaseLost},
+		"retry":             {"retry", `,"error":"closed"`, 200, `{"state":"ready"}`, client.StateReady, leaseLost},
+		"retry later":       {"retry", `,"delay":60`, 200, `{"state":"waiting"}`, client.StateWaiting, leaseLost},
+		"release":           {"release", ``, 204, "", client.StateReady, leaseLost},
+		"release for later": {"release", `,"delay":"1m"`, 204, "", client.StateWaiting, leaseLost},
+		"bury":              {"bury", `,"reason":"bad","error":"closed"`, 204, "", client.StateDead, leaseLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.t = t
@@ -99,7 +99,7 @@ func TestSettlements(t *testing.T) {
 		t.Errorf("extended: %+v, %v", job, err)
 	}
 	f.do("POST", "/v1/jobs/a/retry", `{`+reference+`,"delay":60}`).expect(200, `{"state":"dead"}`)
-	f.is("a", client.Dead)
+	f.is("a", client.StateDead)
 }
 
 // Only the holder of a lease can settle its job.
@@ -118,11 +118,11 @@ func TestSettlementsOfOthers(t *testing.T) {
 		f.do("POST", "/v1/jobs/a/"+verb, `{"topic":"t"`+lease+`}`).problem(invalid, "/token", "", "missing")
 		f.do("POST", "/v1/jobs/a/"+verb, `{"token":1`+lease+`}`).problem(invalid, "/topic", "", "missing")
 		f.do("POST", "/v1/jobs/a/"+verb, `{"topic":"t","token":"1"`+lease+`}`).problem(invalid, "/token", "", "whole number")
-		f.is("a", client.Reserved)
+		f.is("a", client.StateReserved)
 	}
 	f.do("POST", "/v1/jobs/a/extend", `{`+reference+`}`).problem(invalid, "/lease", "", "missing")
 	f.do("POST", "/v1/jobs/a/retry", `{`+reference+`,"delay":-1}`).problem(invalid, "/delay", "", "from 0s")
-	f.is("a", client.Reserved)
+	f.is("a", client.StateReserved)
 }
 
 func TestSettlementsOfSeveral(t *testing.T) {
@@ -200,11 +200,11 @@ func TestAnswerIsNotRead(t *testing.T) {
 	conn := f.raw("POST", "/v1/reserve", `{"topics":["t"]}`)
 	_, err = conn.Read(make([]byte, 1000))
 	check(t, err)
-	f.is("a", client.Reserved)
+	f.is("a", client.StateReserved)
 	conn.Close()
 	until(t, "the job is given back", func() bool {
 		job, err := f.Get(t.Context(), "a")
-		return err == nil && job.State == client.Ready && job.Attempts == 0
+		return err == nil && job.State == client.StateReady && job.Attempts == 0
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 
 type jobData struct {
 	ID         string
-	Job        *client.Job // nil if there is no such job
+	Job        *client.JobInfo // nil if there is no such job
 	Body       body
 	Unreadable []piece // why the job could not be read
 	Missing    bool    // no job has this ID

@@ -23,7 +23,7 @@ func TestPush(t *testing.T) {
 	got.has(t, "push", http.StatusSeeOther)
 	f.follow(got).has(t, "the job", http.StatusOK, "The job was pushed", `data-state="waiting"`, "two\nlines", "of 3")
 	job, err := f.Get(t.Context(), `<i>"id'`)
-	if err != nil || job.Body != "two\nlines" || job.Topic != `<b>"topic'` || job.State != client.Waiting || time.Until(job.Due) < 50*time.Minute || job.MaxAttempts != 3 {
+	if err != nil || job.Body != "two\nlines" || job.Topic != `<b>"topic'` || job.State != client.StateWaiting || time.Until(job.Due) < 50*time.Minute || job.MaxAttempts != 3 {
 		t.Errorf("%+v, %v", job, err)
 	}
 

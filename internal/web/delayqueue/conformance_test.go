@@ -67,7 +67,7 @@ func TestLife(t *testing.T) {
 	f.call("/push", pushJob).expect(t, pushed, "null")
 	told := job{Topic: "t", ID: "a", Delay: 2, TTR: 2, Body: `{"uid":1}`}
 	f.expectJob("a", told, pushing, 0)
-	until(t, "the job is ready", func() bool { return f.is("a", client.Ready) })
+	until(t, "the job is ready", func() bool { return f.is("a", client.StateReady) })
 	f.expectJob("a", told, pushing.Add(-time.Second), time.Second) // roughly when it fell due
 
 	popping := time.Now()
@@ -113,7 +113,7 @@ func TestJobsThatAreNoText(t *testing.T) {
 		f.push(id, "t", body, client.TTR(time.Hour))
 		f.push("next", "t", "b")
 		f.arrives(f.later("/pop", `{"topic":"t"}`)).fails(t, "UTF-8", fmt.Sprintf("%q is not UTF-8", id), "/v1", "base64")
-		if !f.is(id, client.Reserved) {
+		if !f.is(id, client.StateReserved) {
 			t.Errorf("%q is not reserved", id)
 		}
 		f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"next","body":"b"}`)

@@ -158,7 +158,7 @@ func (a *api) get(_ http.ResponseWriter, r *http.Request, body []byte) envelope 
 }
 
 // jobOf is the answer of /get: its delay is the due time in Unix seconds.
-func jobOf(found client.Job, now time.Time) job {
+func jobOf(found client.JobInfo, now time.Time) job {
 	if found.TTR == 0 {
 		found.TTR = store.DefaultLease
 	}
@@ -173,8 +173,8 @@ func jobOf(found client.Job, now time.Time) job {
 
 // dueOf returns when the job is due or its lease ends. For a ready job it is derived from the job's lifetime,
 // which starts when it becomes ready.
-func dueOf(found client.Job, now time.Time) time.Time {
-	if found.State != client.Ready {
+func dueOf(found client.JobInfo, now time.Time) time.Time {
+	if found.State != client.StateReady {
 		return found.Due
 	}
 	due := now.Add(found.TTL - client.DefaultReadyMaxLifetime)

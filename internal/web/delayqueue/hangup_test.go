@@ -18,7 +18,7 @@ func TestHangUpWithinAnAnswer(t *testing.T) {
 	_, err := conn.Read(make([]byte, 1000))
 	check(t, err)
 	conn.Close()
-	until(t, "the job is given back", func() bool { return f.is("a", client.Ready) })
+	until(t, "the job is given back", func() bool { return f.is("a", client.StateReady) })
 }
 
 // A client that reads its answer and disconnects keeps its job.

@@ -89,7 +89,7 @@ func TestStop(t *testing.T) {
 	for _, poll := range polls {
 		f.arrives(poll).expect(t, done, "null")
 	}
-	if !f.is("a", client.Ready) {
+	if !f.is("a", client.StateReady) {
 		t.Error("somebody took the job")
 	}
 	if _, err := http.Post("http://"+f.addr+"/pop", "", nil); err == nil {

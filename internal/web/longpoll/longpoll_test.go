@@ -88,9 +88,9 @@ func expect(t *testing.T, answers <-chan string, want string) {
 
 func (f *fixture) push(t *testing.T, ids ...string) {
 	t.Helper()
-	var jobs []client.Delayed
+	var jobs []client.Item
 	for _, id := range ids {
-		jobs = append(jobs, client.Delayed{Message: client.Message{ID: id, Topic: "t", Body: "b"}})
+		jobs = append(jobs, client.Item{Message: client.Message{ID: id, Topic: "t", Body: "b"}})
 	}
 	_, err := f.client.PushBatch(t.Context(), jobs)
 	check(t, err)
