@@ -161,7 +161,7 @@ func (l *failoverLoad) pushOne(id string, delay time.Duration) {
 // work reserves jobs and acknowledges them.
 func (l *failoverLoad) work(ctx context.Context) error {
 	for ctx.Err() == nil {
-		d, err := l.client.Reserve(ctx, time.Second, 2*time.Second, "t")
+		d, err := l.client.Reserve(ctx, 2*time.Second, "t")
 		switch {
 		case ctx.Err() != nil || errors.Is(err, client.ErrEmpty):
 			continue

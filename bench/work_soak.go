@@ -166,7 +166,7 @@ func (s *soak) push(c *client.Client) {
 	var options []client.PushOption
 	switch {
 	case kind < 1:
-		topic, options = soakDeadTopic, []client.PushOption{client.MaxAttempts(2)}
+		topic, options = soakDeadTopic, []client.PushOption{client.JobOptions{MaxAttempts: 2}}
 	case kind < 10:
 		topic = soakFlakyTopic
 	case kind < 15:

@@ -20,7 +20,6 @@ import (
 type Client struct {
 	fleet        *fleet.Fleet
 	calls        calls
-	turn         atomic.Uint64 // which of them a batch begins with
 	takers       *fleet.Takers
 	own          Redis // closed with the Client; nil if the caller's
 	logger       *slog.Logger

@@ -57,9 +57,9 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 	ctx, slot := t.Context(), cluster.Slot("{3}")
 	reserve := func(n int) *client.Delivery {
 		t.Helper()
-		_, err := c.Push(ctx, client.Message{ID: idOf(3, n), Topic: "t", Body: "b"}, 0, client.MaxAttempts(1))
+		_, err := c.Push(ctx, client.Message{ID: idOf(3, n), Topic: "t", Body: "b"}, 0, client.JobOptions{MaxAttempts: 1})
 		check(t, err)
-		d, err := c.Reserve(ctx, 0, time.Minute, "t")
+		d, err := c.Reserve(ctx, time.Minute, "t")
 		check(t, err)
 		return d
 	}
@@ -97,7 +97,7 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 	if want := map[string]bool{idOf(3, 1): true, idOf(3, 2): true}; !maps.Equal(dead, want) {
 		t.Errorf("dead are %v, want %v", dead, want)
 	}
-	job, err := c.Reserve(ctx, 0, time.Minute, "t")
+	job, err := c.Reserve(ctx, time.Minute, "t")
 	check(t, err)
 	if job.ID != idOf(3, 0) {
 		t.Errorf("ready is %s", job.ID)

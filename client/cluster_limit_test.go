@@ -25,7 +25,7 @@ type limited struct {
 // consume reserves jobs of the topic, and settles each one soon or never.
 func (l *limited) consume(ctx context.Context, c *client.Client, lease time.Duration) {
 	for ctx.Err() == nil {
-		d, err := c.Reserve(ctx, time.Second, lease, l.topic)
+		d, err := c.Reserve(ctx, lease, l.topic)
 		if err != nil {
 			continue
 		}

@@ -120,7 +120,7 @@ func (l *load) pop(ctx context.Context) {
 }
 
 func (l *load) reserve(ctx context.Context) {
-	d, err := l.c.Reserve(ctx, time.Second, time.Minute, "t")
+	d, err := l.c.Reserve(ctx, time.Minute, "t")
 	l.mu.Lock()
 	if errors.Is(err, client.ErrEmpty) || ctx.Err() != nil {
 		err = nil

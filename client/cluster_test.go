@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -46,7 +47,7 @@ func TestRightsInCluster(t *testing.T) {
 	defer c.Close()
 	for i := range 20 {
 		waiting := background(func() (client.Message, error) {
-			d, err := c.Reserve(t.Context(), 0, 0, "t")
+			d, err := c.Reserve(t.Context(), 0, "t")
 			if err != nil {
 				return client.Message{}, err
 			}
@@ -60,15 +61,15 @@ func TestRightsInCluster(t *testing.T) {
 	check(t, c.BackOff(t.Context(), "t", time.Hour))
 	_, err := c.PushBatch(t.Context(), jobs(0, 50, "t", 0))
 	check(t, err)
-	if n, err := c.PopBatch(t.Context(), "t", 50); len(n) > 0 || !errors.Is(err, client.ErrEmpty) {
+	if n, err := c.Fetch(t.Context(), clienttest.Popped("t", 50)); len(n) > 0 || !errors.Is(err, client.ErrEmpty) {
 		t.Errorf("popped %d of a topic that is backed off from, %v", len(n), err)
 	}
 	if paused, err := c.Paused(t.Context()); len(paused) != 1 || err != nil {
 		t.Errorf("paused are %+v, %v", paused, err)
 	}
 	check(t, errOf(c.Resume(t.Context(), "t")))
-	if n, err := c.PopBatch(t.Context(), "t", 50); len(n) != 50 || err != nil {
-		t.Errorf("popped %d once it is resumed, %v", len(n), err)
+	if n := clienttest.All(t, c, clienttest.Popped("t", 50)); len(n) != 50 {
+		t.Errorf("popped %d once it is resumed", len(n))
 	}
 	for _, s := range cluster.Servers {
 		if log := s.Do("ACL", "LOG").([]any); len(log) > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -47,7 +48,7 @@ var cutOperations = []cutOperation{
 		return errOf(c.PushBatch(j.ctx(), []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup)))
 	}), "never was"},
 	{"push to a group, with Once", nothing, does(func(j *cutJob, c *client.Client) error {
-		return errOf(c.Push(j.ctx(), client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))
+		return errOf(c.Push(j.ctx(), client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.IfExists(client.Once(time.Hour))))
 	}), "never was"},
 	{"pop", (*cutJob).isReady, func(j *cutJob, c *client.Client) (string, error) {
 		_, err := c.Pop(j.ctx(), "t")
@@ -57,7 +58,7 @@ var cutOperations = []cutOperation{
 		return "the job", err
 	}, "popped"},
 	{"pop", (*cutJob).isReady, func(j *cutJob, c *client.Client) (string, error) {
-		list, err := c.PopBatch(j.ctx(), "t", 10)
+		list, err := c.Fetch(j.ctx(), clienttest.Popped("t", 10))
 		j.delivered += len(list)
 		return "the job", err
 	}, "popped"},
@@ -110,7 +111,7 @@ func says[T any](call func(*cutJob, *client.Client) (T, error)) func(*cutJob, *c
 
 // reserveToAck reserves the job, which its consumer acknowledges at the end.
 func reserveToAck(j *cutJob, c *client.Client) (string, error) {
-	list, err := c.ReserveBatch(j.ctx(), "t", 1, time.Hour)
+	list, err := c.Fetch(j.ctx(), clienttest.Ready("t", 1, time.Hour))
 	if err == nil {
 		j.delivered++
 		j.delivery, j.toAck = list[0], true
@@ -127,7 +128,7 @@ func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
 
 // follow pushes a follower.
 func (j *cutJob) follow(c *client.Client) error {
-	return errOf(c.Push(j.ctx(), cutMessage, 0, client.Follow))
+	return errOf(c.Push(j.ctx(), cutMessage, 0, client.IfExists(client.Follow())))
 }
 
 func (j *cutJob) isFollowed() {
@@ -138,7 +139,7 @@ func (j *cutJob) isFollowed() {
 
 func (j *cutJob) isReservedLast() {
 	j.TB.Helper()
-	_, err := j.Push(j.ctx(), cutMessage, 0, client.MaxAttempts(1))
+	_, err := j.Push(j.ctx(), cutMessage, 0, client.JobOptions{MaxAttempts: 1})
 	check(j.TB, err)
 	j.reserve(j.Client)
 }
@@ -152,7 +153,7 @@ func (j *cutJob) isDead() {
 
 func (j *cutJob) reserve(c *client.Client) {
 	j.TB.Helper()
-	list, err := c.ReserveBatch(j.ctx(), "t", 1, time.Hour)
+	list, err := c.Fetch(j.ctx(), clienttest.Ready("t", 1, time.Hour))
 	check(j.TB, err)
 	j.delivered++
 	j.delivery = list[0]
@@ -246,7 +247,7 @@ func (j *cutJob) drain(gone string) string {
 	stop := j.move(j.Addr)
 	defer stop()
 	until(j.TB, "nothing is left", func() bool {
-		list, err := j.ReserveBatch(ctx, "t", 10, time.Hour)
+		list, err := j.Fetch(ctx, clienttest.Ready("t", 10, time.Hour))
 		if err != nil && !errors.Is(err, client.ErrEmpty) {
 			j.TB.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 // ErrNotFound if there is no such dead letter, and ErrExists if there is a job with its ID.
 func (c *Client) Requeue(ctx context.Context, id string) error {
 	return c.call(ctx, "requeue", id, checkID(id), func() error {
-		errs, err := c.fleet.Of(id).Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
+		errs, err := c.fleet.Of(id).Requeue(ctx, []string{id}, DefaultExpireAfter)
 		if err == nil {
 			err = errs[0]
 		}

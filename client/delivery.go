@@ -52,10 +52,14 @@ type Delivery struct {
 	unknown  bool // an Ack may have been done
 }
 
-// deliveries makes Deliveries of reserved jobs.
+// deliveries makes Deliveries of jobs. Popped ones are settled.
 func (c *Client) deliveries(got wait.Jobs, o FetchOptions) []*Delivery {
 	list := make([]*Delivery, len(got.Jobs))
 	for i, job := range got.Jobs {
+		if o.Pop {
+			list[i] = &Delivery{Message: Message(job), LateBy: -1, client: c, settling: true}
+			continue
+		}
 		l, limit := got.Leases[i], o.attempts(job.Topic)
 		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, limit: limit}
 		if d.MaxAttempts == 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/pooltest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -128,7 +129,7 @@ func (h holder) settleLater(call func() error) <-chan error {
 }
 
 // reservedOnce loads the script of Reserve.
-func (f *fixture) reservedOnce(topic string) { f.ReserveBatch(f.TB.Context(), topic, 1, 0) }
+func (f *fixture) reservedOnce(topic string) { f.Fetch(f.TB.Context(), clienttest.Ready(topic, 1, 0)) }
 
 // warm makes the call on another job, which loads its script.
 func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error) {
@@ -144,9 +145,9 @@ func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error)
 func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 	f.TB.Helper()
 	check(f.TB, errOf(f.PushBatch(f.TB.Context(), jobs(0, n, "t", 0))))
-	list, err := c.ReserveBatch(f.TB.Context(), "t", n, time.Hour)
-	if err != nil || len(list) != n {
-		f.TB.Fatalf("reserved %d of %d, %v", len(list), n, err)
+	list := clienttest.All(f.TB, c, clienttest.Ready("t", 250, time.Hour))
+	if len(list) != n {
+		f.TB.Fatalf("reserved %d of %d", len(list), n)
 	}
 	return list
 }

@@ -17,7 +17,7 @@ func ExampleClient_Reserve() {
 
 	must(c.Push(ctx, client.Message{ID: "mail-1", Topic: "send_mail", Body: "hello"}, 0))
 
-	d := must(c.Reserve(ctx, time.Minute, 30*time.Second, "send_mail"))
+	d := must(c.Reserve(ctx, 30*time.Second, "send_mail"))
 	fmt.Println(d.Body, "attempt", d.Attempt)
 	ok(d.Ack(ctx)) // ErrLeaseLost: it took too long, and another consumer may have the job now
 	_, err := c.Get(ctx, "mail-1")
@@ -59,9 +59,9 @@ func ExampleDelivery_Retry() {
 	ctx, c := open()
 	defer c.Close()
 
-	must(c.Push(ctx, client.Message{ID: "hook", Topic: "webhook", Body: "b"}, 0, client.MaxAttempts(2)))
+	must(c.Push(ctx, client.Message{ID: "hook", Topic: "webhook", Body: "b"}, 0, client.JobOptions{MaxAttempts: 2}))
 	for {
-		d := must(c.Reserve(ctx, time.Minute, time.Minute, "webhook"))
+		d := must(c.Reserve(ctx, time.Minute, "webhook"))
 		failure := errors.New("502 Bad Gateway")
 		err := d.Retry(ctx, time.Duration(d.Attempt)*10*time.Millisecond, client.Cause(failure))
 		if errors.Is(err, client.ErrExhausted) {
@@ -108,7 +108,7 @@ func ExampleDelivery_Extend() {
 	defer c.Close()
 
 	must(c.Push(ctx, client.Message{Topic: "video", Body: "b"}, 0))
-	d := must(c.Reserve(ctx, time.Minute, time.Minute, "video"))
+	d := must(c.Reserve(ctx, time.Minute, "video"))
 	ok(d.Extend(ctx, time.Hour))
 	fmt.Println(time.Until(d.Deadline()).Round(time.Minute))
 	ok(d.Ack(ctx))
@@ -122,7 +122,7 @@ func ExampleDelivery_Bury() {
 	defer c.Close()
 
 	must(c.Push(ctx, client.Message{ID: "bury", Topic: "bury", Body: "{"}, 0))
-	d := must(c.Reserve(ctx, time.Minute, time.Minute, "bury"))
+	d := must(c.Reserve(ctx, time.Minute, "bury"))
 	ok(d.Bury(ctx, "not a JSON object"))
 	for letter, err := range c.Dead(ctx, "bury") {
 		fmt.Println(letter.ID, letter.Reason, err)
@@ -139,7 +139,7 @@ func ExampleClient_AckBatch() {
 	for n := range 2 {
 		must(c.Push(ctx, client.Message{ID: fmt.Sprint("ackbatch-", n), Topic: "ackbatch", Body: "b"}, 0))
 	}
-	list := must(c.ReserveBatch(ctx, "ackbatch", 2, time.Minute))
+	list := must(c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "ackbatch"}}, Max: 2, Lease: time.Minute, NoWait: true}))
 	must(c.Remove(ctx, "ackbatch-0"))
 	results, err := c.AckBatch(ctx, list)
 	for _, r := range results {
@@ -160,7 +160,7 @@ func ExampleClient_ExtendBatch() {
 	for n := range 2 {
 		must(c.Push(ctx, client.Message{ID: fmt.Sprint("extendbatch-", n), Topic: "extendbatch", Body: "b"}, 0))
 	}
-	list := must(c.ReserveBatch(ctx, "extendbatch", 2, time.Minute))
+	list := must(c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "extendbatch"}}, Max: 2, Lease: time.Minute, NoWait: true}))
 	must(c.ExtendBatch(ctx, list, 0))
 	for _, d := range list {
 		fmt.Println(d.ID, d.Lease())
@@ -195,7 +195,7 @@ func ExampleClient_Requeue() {
 
 	ok(reserved(ctx, c, client.Message{ID: "again", Topic: "again", Body: "b"}).Bury(ctx, "no such order"))
 	ok(c.Requeue(ctx, "again"))
-	d := must(c.Reserve(ctx, time.Minute, time.Minute, "again"))
+	d := must(c.Reserve(ctx, time.Minute, "again"))
 	fmt.Println(d.ID, d.Attempt, d.Ack(ctx))
 	// Output:
 	// again 1 <nil>
@@ -251,12 +251,13 @@ func ExampleClient_SetLimit() {
 	for range 5 {
 		must(c.Push(ctx, client.Message{Topic: "invoice", Body: "b"}, 0))
 	}
-	first, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	ready := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "invoice"}}, Max: 10, Lease: time.Minute, NoWait: true}
+	first, err := c.Fetch(ctx, ready)
 	fmt.Println(len(first), err)
-	_, err = c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	_, err = c.Fetch(ctx, ready)
 	fmt.Println(errors.Is(err, client.ErrEmpty))
 	ok(first[0].Ack(ctx))
-	next, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	next, err := c.Fetch(ctx, ready)
 	fmt.Println(len(next), err)
 	// Output:
 	// 2 <nil>
@@ -271,7 +272,7 @@ func ExampleClient_Stats() {
 	for _, delay := range []time.Duration{0, 0, time.Hour} {
 		must(c.Push(ctx, client.Message{Topic: "mail", Body: "b"}, delay))
 	}
-	must(c.Reserve(ctx, time.Minute, time.Minute, "mail"))
+	must(c.Reserve(ctx, time.Minute, "mail"))
 	stats := must(c.Stats(ctx))
 	fmt.Println("waiting:", stats.Waiting)
 	for _, t := range stats.Topics {
@@ -293,12 +294,12 @@ func ExampleClient_Counters() {
 	// delayer: pop "counters": no job is ready {Stale:0 Lost:0}
 }
 
-func ExampleMaxAttempts() {
+func ExampleJobOptions_attempts() {
 	ctx, c := open()
 	defer c.Close()
 
-	must(c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.MaxAttempts(1)))
-	d := must(c.Reserve(ctx, time.Minute, time.Minute, "once"))
+	must(c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.JobOptions{MaxAttempts: 1}))
+	d := must(c.Reserve(ctx, time.Minute, "once"))
 	fmt.Println(d.Attempt, "of", d.MaxAttempts)
 	fmt.Println(d.Retry(ctx, time.Minute))
 	// Output:
@@ -307,12 +308,12 @@ func ExampleMaxAttempts() {
 }
 
 // The producer knows how long the work takes. A consumer that asks for no lease gets this one.
-func ExampleTTR() {
+func ExampleJobOptions_lease() {
 	ctx, c := open()
 	defer c.Close()
 
-	must(c.Push(ctx, client.Message{Topic: "backup", Body: "b"}, 0, client.TTR(2*time.Hour)))
-	d := must(c.Reserve(ctx, time.Minute, 0, "backup"))
+	must(c.Push(ctx, client.Message{Topic: "backup", Body: "b"}, 0, client.JobOptions{Lease: 2 * time.Hour}))
+	d := must(c.Reserve(ctx, 0, "backup"))
 	fmt.Println(d.Lease(), d.Ack(ctx))
 	// Output:
 	// 2h0m0s <nil>

@@ -32,18 +32,18 @@ const MaxGroupKey = 256 // which leaves room for a topic in the ID
 // Group delivers pushes of the same topic and key together, as one job. Its body is the JSON array of their
 // bodies, in the order of the pushes; each body must be JSON in UTF-8. If no group is waiting, because it was
 // delivered or removed, a push begins the next one. The latest push sets the options for the whole job: the
-// group's, MaxAttempts, TTR and ReadyMaxLifetime.
+// group's and JobOptions.
 //
 // The group has an ID of its own, which Push returns, and is a job like any other for consumers and operators. It
 // can be read at any time. Each push writes the whole body again, so large groups of many small bodies cost more
 // than their size: see docs/go.md.
 //
-// The push has no delay, no time, and of the options about its ID only Once and OnceAs (see [Replace]). Only with
+// The push has no delay, no time, and of the policies of IfExists only Once or OnceAs. Only with
 // these may it have an ID: a push of that ID to the topic and key then counts once within the window, so that it
 // can be repeated after a lost reply; if it does not count, it returns that ID and ErrExists. Without an ID, a
 // repeated push may be in the group twice. Remove does not free such an ID.
 func Group(key string, options GroupOptions) PushOption {
-	return func(o *pushOptions) { o.group = &group{key, options} }
+	return pushOption(func(o *pushOptions) { o.group = &group{key, options} })
 }
 
 type group struct {

@@ -13,9 +13,9 @@ import (
 // Hooks observe what a Client does with jobs, for traces, metrics and logs: see [WithHooks]. Those that are nil are
 // skipped. Module client/otel makes Hooks for OpenTelemetry.
 type Hooks struct {
-	// Push is called for Push, PushAt, PushOne, PushBatch and a Topic's pushes.
+	// Push is called for Push, PushAt, PushBatch and a Topic's pushes.
 	Push Hook
-	// Deliver is called for Pop, BPop, PopBatch, Reserve, ReserveBatch and Fetch, also for those that get no job.
+	// Deliver is called for Pop, BPop, Reserve and Fetch, also for those that get no job.
 	Deliver Hook
 	// Settle is called for Ack, Retry, Release, Snooze, Bury, Extend, AckBatch and ExtendBatch.
 	Settle Hook

@@ -126,7 +126,7 @@ func (w *limitedCrowd) arrive(ctx context.Context, callers *sync.WaitGroup) {
 }
 
 func (w *limitedCrowd) reserve(ctx context.Context, c *client.Client, topic, _ string) {
-	if d, err := c.Reserve(ctx, 0, crowdLease, topic); err == nil {
+	if d, err := c.Reserve(ctx, crowdLease, topic); err == nil {
 		w.work(d)
 	}
 }
@@ -139,7 +139,7 @@ func (w *limitedCrowd) giveUp(ctx context.Context, c *client.Client, topic, next
 }
 
 func (w *limitedCrowd) takeOfTwo(ctx context.Context, c *client.Client, topic, next string) {
-	if d, err := c.Reserve(ctx, 0, crowdLease, topic, next); err == nil {
+	if d, err := c.Reserve(ctx, crowdLease, topic, next); err == nil {
 		w.work(d)
 	}
 }

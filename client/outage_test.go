@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/pooltest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -128,7 +129,7 @@ func TestHungRedis(t *testing.T) {
 	defer f.Continue()
 	expectErr(t, "Pop", errOf(c.Pop(t.Context(), "t")), client.ErrLost)
 	for name := range allCalls(f.Client, nil, d) {
-		takes := slices.Contains([]string{"Pop", "BPop", "PopBatch", "Reserve", "ReserveBatch", "Fetch"}, name)
+		takes := slices.Contains([]string{"Pop", "BPop", "Reserve", "Fetch"}, name)
 		of, times := f.Client, 20
 		if takes {
 			of, times = c, 1
@@ -167,12 +168,12 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 	takers["Pop"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
 		return c.Pop(ctx, "t")
 	}
-	takers["PopBatch"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
-		batch, err := c.PopBatch(ctx, "t", 1)
-		return append(batch, client.Message{})[0], err
+	takers["Fetch with Pop"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
+		list, err := c.Fetch(ctx, clienttest.Popped("t", 1))
+		return messageOf(append(list, nil)[0], err)
 	}
-	takers["ReserveBatch"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
-		list, err := c.ReserveBatch(ctx, "t", 1, time.Minute)
+	takers["Fetch without a wait"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
+		list, err := c.Fetch(ctx, clienttest.Ready("t", 1, time.Minute))
 		return messageOf(append(list, nil)[0], err)
 	}
 	for name, take := range takers {
@@ -273,7 +274,7 @@ func (f *fixture) tapped() (c *client.Client, pool client.Redis, sent chan struc
 	pool = f.onWrite(func() { sent <- struct{}{} })
 	c = f.on(pool)
 	c.Pop(f.TB.Context(), "other")
-	c.ReserveBatch(f.TB.Context(), "other", 1, 0)
+	c.Fetch(f.TB.Context(), clienttest.Ready("other", 1, 0))
 	for len(sent) > 0 {
 		<-sent
 	}

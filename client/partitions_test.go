@@ -9,6 +9,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // inPartitions starts a Client with this many partitions.
@@ -57,7 +58,7 @@ func TestPushBatchOverPartitions(t *testing.T) {
 			f.Flush()
 			c.harm()
 			jobs := slices.Insert(delayedOf(100), 50, client.Item{Message: client.Message{ID: "bad", Topic: "t", Body: "b"}})
-			results, _ := f.PushBatch(t.Context(), jobs, client.Refuse)
+			results, _ := f.PushBatch(t.Context(), jobs, client.IfExists(client.Refuse()))
 			for i, r := range results {
 				var want error
 				if store.PartitionOf(jobs[i].ID, 5) == bad {
@@ -78,14 +79,13 @@ func TestPushBatchOverPartitions(t *testing.T) {
 // errWrongType stands for an error of Redis.
 var errWrongType = errors.New("WRONGTYPE")
 
-// A batch takes the jobs of all partitions, and each batch begins with another partition.
+// Calls of Fetch take turns with the partitions, and a batch may have Deliveries of several.
 func TestBatchesOfPartitions(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t, 5)
 	_, err := f.PushBatch(t.Context(), delayedOf(200))
 	check(t, err)
-	list, err := f.ReserveBatch(t.Context(), "t", 200, time.Hour)
-	check(t, err)
+	list := clienttest.All(t, f.Client, clienttest.Ready("t", 200, time.Hour))
 	results, err := f.AckBatch(t.Context(), list[:100])
 	check(t, err)
 	for i, r := range results {
@@ -103,7 +103,7 @@ func TestBatchesOfPartitions(t *testing.T) {
 	check(t, err)
 	served := map[int]bool{}
 	for range 5 {
-		got, err := f.PopBatch(t.Context(), "t", 2)
+		got, err := f.Fetch(t.Context(), clienttest.Popped("t", 2))
 		check(t, err)
 		served[store.PartitionOf(got[0].ID, 5)] = true
 	}
@@ -118,9 +118,7 @@ func TestDeadOfPartitions(t *testing.T) {
 	f := inPartitions(t, 5)
 	_, err := f.PushBatch(t.Context(), delayedOf(500))
 	check(t, err)
-	list, err := f.ReserveBatch(t.Context(), "t", 500, time.Hour)
-	check(t, err)
-	for _, d := range list {
+	for _, d := range clienttest.All(t, f.Client, clienttest.Ready("t", 250, time.Hour)) {
 		check(t, d.Bury(t.Context(), "why"))
 	}
 	var letters []client.DeadLetter
@@ -129,7 +127,7 @@ func TestDeadOfPartitions(t *testing.T) {
 		letters = append(letters, l)
 	}
 	newestFirst := func(a, b client.DeadLetter) int { return b.Died.Compare(a.Died) }
-	if len(letters) != len(list) || !slices.IsSortedFunc(letters, newestFirst) {
+	if len(letters) != 500 || !slices.IsSortedFunc(letters, newestFirst) {
 		t.Errorf("%d dead letters, in order: %v", len(letters), slices.IsSortedFunc(letters, newestFirst))
 	}
 	stats, err := f.Stats(t.Context())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -53,12 +54,12 @@ func pops(c *client.Client) map[string]func() (client.Message, error) {
 		"Pop":             func() (client.Message, error) { return c.Pop(ctx, "t") },
 		"BPop":            func() (client.Message, error) { return c.BPop(ctx, hangBound, "t") },
 		"BPop of several": func() (client.Message, error) { return c.BPop(ctx, hangBound, "u", "t") },
-		"PopBatch": func() (client.Message, error) {
-			batch, err := c.PopBatch(ctx, "t", 1)
-			return append(batch, client.Message{})[0], err
+		"Fetch that pops": func() (client.Message, error) {
+			list, err := c.Fetch(ctx, clienttest.Popped("t", 1))
+			return messageOf(append(list, nil)[0], err)
 		},
 		"Reserve": func() (client.Message, error) {
-			d, err := c.Reserve(ctx, hangBound, time.Minute, "t")
+			d, err := c.Reserve(ctx, time.Minute, "t")
 			if err == nil {
 				err = d.Ack(ctx)
 			}

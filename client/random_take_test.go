@@ -9,23 +9,26 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 func popStep(r *modelRun) {
 	topic, n := r.topic(), 1+r.IntN(3)
-	var messages []client.Message
+	var ids []string
 	var err error
 	if n == 1 {
 		var m client.Message
 		if m, err = r.Pop(r.TB.Context(), topic); err == nil {
-			messages = append(messages, m)
+			ids = append(ids, m.ID)
 		}
 	} else {
-		messages, err = r.PopBatch(r.TB.Context(), topic, n)
+		var list []*client.Delivery
+		list, err = r.Fetch(r.TB.Context(), clienttest.Popped(topic, n))
+		ids = deliveryIDs(list)
 	}
-	want := r.model.pop(r.taking([]string{topic}, n, messageIDs(messages)))
+	want := r.model.pop(r.taking([]string{topic}, n, ids))
 	r.note(fmt.Sprintf("pop %d of %s", n, topic), err, errEmptyIf(len(want) == 0))
-	r.same("  got", messageIDs(messages), want)
+	r.same("  got", ids, want)
 }
 
 func errEmptyIf(none bool) error {
@@ -38,7 +41,7 @@ func errEmptyIf(none bool) error {
 func reserveStep(r *modelRun) {
 	topic, n := r.topic(), 1+r.IntN(3)
 	lease := pick(r.Rand, []time.Duration{0, time.Hour})
-	list, err := r.ReserveBatch(r.TB.Context(), topic, n, lease)
+	list, err := r.Fetch(r.TB.Context(), clienttest.Ready(topic, n, lease))
 	want := r.model.reserve(r.taking([]string{topic}, n, deliveryIDs(list)), 0)
 	r.note(fmt.Sprintf("reserve %d of %s for %v", n, topic, lease), err, errEmptyIf(len(want) == 0))
 	r.hold(list, want, 0)
@@ -59,9 +62,7 @@ func fetchStep(r *modelRun) {
 	}
 	o.Timeout = hangBound // if no job is found, the test fails with a log
 	list, err := r.Fetch(r.TB.Context(), o)
-	call := r.taking(topics, n, deliveryIDs(list))
-	call.some = true
-	want := r.model.reserve(call, most)
+	want := r.model.reserve(r.taking(topics, n, deliveryIDs(list)), most)
 	r.note(fmt.Sprintf("fetch %d of %v, %d attempts", n, topics, most), err, nil)
 	r.hold(list, want, most)
 }

@@ -36,9 +36,6 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 		"BPop": func(ctx context.Context, c *client.Client, d time.Duration) error {
 			return errOf(c.BPop(ctx, d, "none"))
 		},
-		"Reserve": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			return errOf(c.Reserve(ctx, d, time.Hour, "none"))
-		},
 		"Fetch": func(ctx context.Context, c *client.Client, d time.Duration) error {
 			return errOf(c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d}))
 		},

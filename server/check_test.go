@@ -159,7 +159,7 @@ func TestCheckInACluster(t *testing.T) {
 	_, err = c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, time.Millisecond)
 	check(t, err)
 	defer w.run()()
-	d, err := c.Reserve(t.Context(), hangs, time.Minute, "t")
+	d, err := c.Reserve(t.Context(), time.Minute, "t")
 	check(t, err)
 	check(t, d.Ack(t.Context()))
 	w.log.expectErrors(t)

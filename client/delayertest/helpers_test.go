@@ -12,6 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/delayertest"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -31,7 +32,7 @@ func push(t *testing.T, d *delayertest.Delayer, id string, delay time.Duration, 
 
 func reserve(t *testing.T, d *delayertest.Delayer, lease time.Duration) *client.Delivery {
 	t.Helper()
-	list, err := d.Client().ReserveBatch(t.Context(), topic, 1, lease)
+	list, err := d.Client().Fetch(t.Context(), clienttest.Ready(topic, 1, lease))
 	check(t, err)
 	return list[0]
 }

@@ -74,9 +74,9 @@ func TestLeaseOfTheProducer(t *testing.T) {
 		want    time.Duration
 	}{
 		{worker.Options{}, 0, nil, 30 * time.Second},
-		{worker.Options{}, 0, []client.PushOption{client.TTR(time.Hour)}, time.Hour},
-		{worker.Options{Lease: time.Minute}, 0, []client.PushOption{client.TTR(time.Hour)}, time.Minute},
-		{worker.Options{}, 0, []client.PushOption{client.TTR(time.Millisecond)}, shortest},
+		{worker.Options{}, 0, []client.PushOption{client.JobOptions{Lease: time.Hour}}, time.Hour},
+		{worker.Options{Lease: time.Minute}, 0, []client.PushOption{client.JobOptions{Lease: time.Hour}}, time.Minute},
+		{worker.Options{}, 0, []client.PushOption{client.JobOptions{Lease: time.Millisecond}}, shortest},
 		{worker.Options{Lease: time.Millisecond}, 0, nil, shortest},
 		{worker.Options{Lease: time.Minute}, time.Millisecond, nil, shortest},
 	} {

@@ -59,7 +59,7 @@ func TestRunOne(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f.push("job", "t")
 			for range test.before {
-				d, err := f.Reserve(t.Context(), 0, 0, "t")
+				d, err := f.Reserve(t.Context(), 0, "t")
 				check(t, err)
 				check(t, d.Retry(t.Context(), 0))
 			}

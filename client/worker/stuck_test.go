@@ -41,7 +41,7 @@ func (f *fixture) runStubborn(o worker.Options) (*worker.Worker, stubborn) {
 // A handler that does not return after its timeout costs its slot for StuckAfter: its attempt has failed, and others are handled.
 func TestHandlerIsGivenUp(t *testing.T) {
 	f := start(t, undivided)
-	f.push("stuck", "t", client.MaxAttempts(1))
+	f.push("stuck", "t", client.JobOptions{MaxAttempts: 1})
 	f.push("next", "t")
 	var log redistest.Log
 	w, s := f.runStubborn(worker.Options{Concurrency: 1, Logger: log.Logger()})
@@ -95,7 +95,7 @@ func TestTooManyStuckHandlers(t *testing.T) {
 	w, s := f.runStubborn(worker.Options{Concurrency: slots, Logger: log.Logger()})
 	for i := range slots + 1 {
 		id := fmt.Sprint("stuck", i)
-		f.push(id, "t", client.MaxAttempts(1))
+		f.push(id, "t", client.JobOptions{MaxAttempts: 1})
 		f.expectDead(id, 1, "used up", "has not returned")
 	}
 	log.Expect(t, 1, "level=ERROR", "the topic takes no more jobs until one of its handlers returns", "topic=t job=stuck2")

@@ -106,7 +106,7 @@ func TestMiddlewarePanics(t *testing.T) {
 	mux.Use(func(worker.Handler) worker.Handler {
 		return worker.HandlerFunc(func(context.Context, *worker.Job) error { return panics() })
 	})
-	f.push("a", "t", client.MaxAttempts(1))
+	f.push("a", "t", client.JobOptions{MaxAttempts: 1})
 	f.run(mux, worker.Options{})
 	f.expectDead("a", 1, "used up", "panic: boom\ngoroutine")
 }

@@ -78,7 +78,7 @@ func operate(s shell, _ string) {
 	for _, id := range []string{"{m}1", "{m}2"} { // in one partition, for a certain order
 		s.says(0, "push mail 0 body"+id+" --id "+id, id+"\n")
 	}
-	s.says(0, "push mail 1h later --id {m}3 --max-attempts 3 --ttr 40s", "{m}3\n")
+	s.says(0, "push mail 1h later --id {m}3 --max-attempts 3 --lease 40s", "{m}3\n")
 	s.says(0, "push order 58s '{\"a\":1}' --id o1", "o1\n")
 	s.says(0, "limit mail --concurrency 1 --tag m", "mail: concurrency 1, tag m; slots taken 0, throttled 0\n")
 	s.says(0, "pause order --note 'moving'", "paused order\n")
@@ -129,7 +129,7 @@ body:          later
 
 	const exported = `{"id":"{m}1","topic":"mail","body":"body{m}1"}
 {"id":"{m}2","topic":"mail","body":"body{m}2"}
-{"id":"{m}3","topic":"mail","due":"TIME","max_attempts":3,"ttr":40,"body":"later"}
+{"id":"{m}3","topic":"mail","due":"TIME","max_attempts":3,"lease":40,"body":"later"}
 `
 	s.says(0, "export mail", exported)
 	file := s.dir + "/jobs.json"
@@ -168,7 +168,7 @@ func TestOperatorsCommandsOnJobsUnderWay(t *testing.T) {
 		for _, id := range []string{"{m}1", "{m}2", "{m}3", "{m}4"} {
 			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "mail", Body: "b"}, 0)
 			check(t, err)
-			d, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail")
+			d, err := c.Reserve(t.Context(), time.Hour, "mail")
 			check(t, err)
 			if id != "{m}4" {
 				check(t, d.Bury(t.Context(), "broken", client.Cause(errors.New("error "+id[3:]))))

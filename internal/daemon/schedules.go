@@ -206,7 +206,7 @@ func (k *fileSchedules) maySee(ctx context.Context) bool {
 func scheduleOfFile(s config.Schedule) store.Schedule {
 	return store.Schedule{
 		Name: s.Name, Spec: s.Cron, Zone: s.Zone, Topic: s.Topic, Body: s.Body, Missed: s.Missed, Overlap: s.Overlap, Jitter: s.Jitter,
-		Terms: store.Terms{Lifetime: s.ReadyMaxLifetime, MaxAttempts: s.MaxAttempts, TTR: s.TTR, Headers: s.Headers}, Source: fileOwner,
+		Terms: store.Terms{Lifetime: s.ExpireAfter, MaxAttempts: s.MaxAttempts, TTR: s.Lease, Headers: s.Headers}, Source: fileOwner,
 	}
 }
 

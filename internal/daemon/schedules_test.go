@@ -79,7 +79,7 @@ type keeper struct {
 
 // daily returns a schedule of that name.
 func daily(name string) config.Schedule {
-	return config.Schedule{Name: name, Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour}
+	return config.Schedule{Name: name, Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ExpireAfter: time.Hour}
 }
 
 // newKeeper returns a keeper, which start starts, with schedules in its file.

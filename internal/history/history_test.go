@@ -146,10 +146,11 @@ func (r *recorder) produce(ctx context.Context, caller int, c *client.Client) {
 func (r *recorder) consume(ctx context.Context, caller int, c *client.Client) {
 	for ctx.Err() == nil {
 		began := time.Now()
-		d, err := c.Reserve(ctx, 50*time.Millisecond, lease, topic)
+		list, err := c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: topic}}, Lease: lease, Timeout: 50 * time.Millisecond})
 		if err != nil {
 			continue // a reserve whose reply was lost shows in the next attempt
 		}
+		d := list[0]
 		r.add(caller, call{kind: reserve, id: d.ID, began: began}, result{answer: done, token: d.Token, attempt: d.Attempt})
 		for settled := false; !settled; {
 			o := call{id: d.ID, token: d.Token, after: time.Duration(rand.IntN(20)) * time.Millisecond}

@@ -85,7 +85,7 @@ func score(at time.Time) string { return fmt.Sprintf("%d.%03d", at.Unix(), at.Na
 
 func (f *fixture) reserve(topic string, lease time.Duration) *client.Delivery {
 	f.TB.Helper()
-	d, err := f.client.Reserve(f.ctx, time.Second, lease, topic)
+	d, err := f.client.Reserve(f.ctx, lease, topic)
 	f.check(err)
 	return d
 }

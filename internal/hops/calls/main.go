@@ -57,7 +57,7 @@ func prepare(name, addr string, c *client.Client) func() {
 	case "ack":
 		reserve := func(id string) *client.Delivery {
 			push(id, 0)
-			d, err := c.Reserve(ctx, time.Minute, time.Minute, "t")
+			d, err := c.Reserve(ctx, time.Minute, "t")
 			check(err)
 			return d
 		}

@@ -17,7 +17,7 @@ import (
 // The life of a job from its push.
 func TestJob(t *testing.T) {
 	f := start(t, web.Options{})
-	r := f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"<b> & ä","delay":"1h30m","max_attempts":3,"ttr":60,"ready_max_lifetime":"2d"}`)
+	r := f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"<b> & ä","delay":"1h30m","max_attempts":3,"lease":60,"expire_after":"2d"}`)
 	r.expect(201, `{"id":"a","outcome":"created"}`)
 	if at := r.header.Get("Location"); at != "/v1/jobs/a" {
 		t.Errorf("Location %q", at)
@@ -120,7 +120,7 @@ func TestPushBatch(t *testing.T) {
 		{"id":"a","outcome":"created"},
 		{"id":"b","outcome":"refused","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"*"}},
 		{"id":"*","outcome":"created"}]}`)
-	if job, err := f.Get(t.Context(), "a"); err != nil || job.MaxAttempts != 3 || job.State != client.StateWaiting {
+	if job, err := f.Get(t.Context(), "a"); err != nil || job.Options.MaxAttempts != 3 || job.State != client.StateWaiting {
 		t.Errorf("%+v, %v", job, err)
 	}
 	if job, err := f.Get(t.Context(), "b"); err != nil || job.Body != "old" {

@@ -283,7 +283,7 @@ func TestStatsOfTopics(t *testing.T) {
 	for i := range 3 {
 		f.push(fmt.Sprint(i), "\xff")
 	}
-	redistest.Must(f.Reserve(t.Context(), hangBound, time.Minute, "\xff"))
+	redistest.Must(f.Reserve(t.Context(), time.Minute, "\xff"))
 	jobs := make([]client.Item, sampled+1)
 	for i := range jobs {
 		jobs[i] = client.Item{Message: client.Message{Topic: "t", Body: "b"}, Delay: time.Hour}
@@ -343,7 +343,7 @@ func TestBrokenPartition(t *testing.T) {
 func (f *fixture) bury(id, topic, reason, cause string) {
 	f.t.Helper()
 	f.push(id, topic)
-	d, err := f.Reserve(f.t.Context(), hangBound, time.Minute, topic)
+	d, err := f.Reserve(f.t.Context(), time.Minute, topic)
 	if err == nil {
 		err = d.Bury(f.t.Context(), reason, client.Cause(errors.New(cause)))
 	}

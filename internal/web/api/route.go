@@ -50,7 +50,7 @@ var (
 	maxAttempts = integer("max_attempts", 1, math.MaxInt32)
 
 	newJob = join(text("id", maxID), required(text("topic", maxTopic), text("body", 0)), headers, delay, timestamp("due"), maxAttempts,
-		period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay),
+		lease, period("expire_after", time.Millisecond, client.MaxDelay),
 		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later", "follow"),
 		period("once", time.Millisecond, client.MaxDelay), period("debounce", time.Millisecond, client.MaxDelay),
 		text("group", client.MaxGroupKey), integer("group_max", 1, math.MaxInt32),

@@ -39,7 +39,7 @@ func (f *fixture) is(id string, want client.State) {
 func TestReserve(t *testing.T) {
 	f := start(t, web.Options{})
 	f.do("POST", "/v1/reserve", `{"topics":["t","u"]}`).expect(200, `{"deliveries":[]}`)
-	f.push("a", "u", client.MaxAttempts(5), client.TTR(time.Minute))
+	f.push("a", "u", client.JobOptions{MaxAttempts: 5, Lease: time.Minute})
 	f.push("b", "t")
 	f.push("c", "t")
 	f.do("POST", "/v1/reserve?wait=30s", `{"topics":["t","u"],"max":2,"lease":"1m30s","max_attempts":3}`).expect(200, `{"deliveries":[
@@ -92,7 +92,7 @@ func TestSettlements(t *testing.T) {
 		})
 	}
 	f.t = t
-	f.push("a", "t", client.MaxAttempts(1))
+	f.push("a", "t", client.JobOptions{MaxAttempts: 1})
 	reference := f.reserve("1m")
 	f.do("POST", "/v1/jobs/a/extend", `{`+reference+`,"lease":"1h"}`).expect(200, `{"lease":3600,"deadline":"*"}`)
 	if job, err := f.Get(t.Context(), "a"); err != nil || time.Until(job.Due) < 59*time.Minute {
@@ -150,7 +150,7 @@ func TestDeliveriesAsGiven(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")
 	f.push("\xff", "t")
-	_, err := f.Push(t.Context(), client.Message{ID: "c", Topic: "t", Body: "\xfe"}, 0, client.MaxAttempts(3))
+	_, err := f.Push(t.Context(), client.Message{ID: "c", Topic: "t", Body: "\xfe"}, 0, client.JobOptions{MaxAttempts: 3})
 	check(t, err)
 	given := strings.TrimSpace(f.do("POST", "/v1/reserve", `{"topics":["t"],"max":3}`).body)
 	if strings.Count(given, `"attempt"`) != 3 {

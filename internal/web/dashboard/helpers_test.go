@@ -155,7 +155,7 @@ func (f *fixture) push(topic, id, body string, delay time.Duration) {
 
 func (f *fixture) reserve(topic string) *client.Delivery {
 	f.TB.Helper()
-	d, err := f.Reserve(f.TB.Context(), time.Minute, time.Hour, topic)
+	d, err := f.Reserve(f.TB.Context(), time.Hour, topic)
 	check(f.TB, err)
 	return d
 }

@@ -44,7 +44,7 @@ func TestJobHeaders(t *testing.T) {
 		check(t, err)
 	}
 	check(t, f.Reschedule(t.Context(), "dead", 0))
-	d, err := f.Reserve(t.Context(), time.Minute, time.Minute, "t")
+	d, err := f.Reserve(t.Context(), time.Minute, "t")
 	check(t, err)
 	check(t, d.Bury(t.Context(), "no"))
 	f.push("t", "plain", "b", time.Hour)

@@ -105,7 +105,7 @@ func TestScrape(t *testing.T) {
 	w.pass()
 
 	lease := func() *client.Delivery {
-		d, err := w.client.Reserve(t.Context(), 0, time.Minute, "mail")
+		d, err := w.client.Reserve(t.Context(), time.Minute, "mail")
 		check(t, err)
 		return d
 	}

@@ -77,7 +77,7 @@ func TestDueSoon(t *testing.T) {
 		}
 		w.push("ready", "r", 0)
 		w.push("ready", "reserved", 0)
-		if _, err := w.client.Reserve(t.Context(), time.Second, 30*time.Second, "ready"); err != nil {
+		if _, err := w.client.Reserve(t.Context(), 30*time.Second, "ready"); err != nil {
 			t.Fatal(err)
 		}
 		if s := w.scrape().series("delayer_jobs_due_soon"); len(s) > 0 {
