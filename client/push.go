@@ -230,7 +230,10 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 		m = hooked[0].Message
 		defer func() { done([]Result{{r.ID, r.Outcome, err}}, err) }()
 	}
-	o := defaultPush.with(opts)
+	o := defaultPush
+	if len(opts) > 0 {
+		o = o.with(opts)
+	}
 	job, err := newJob(m, due, &o)
 	if err = cmp.Or(wrong, err); err == nil {
 		err = c.begin(ctx)
@@ -255,11 +258,15 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	} else {
 		err = pushes.Do(ctx, c.fleet.Of(job.ID), job)
 	}
-	r.ID = job.ID
-	if isStored(err) || errors.Is(err, ErrExists) {
-		r.ID, r.Outcome = job.StoredID(), outcomes[job.Told.Did]
-	} else if o.group != nil {
-		r.ID = m.ID
+	switch {
+	case err == nil && o.group == nil:
+		return Result{ID: job.ID, Outcome: outcomes[job.Told.Did]}, nil
+	case isStored(err) || errors.Is(err, ErrExists):
+		r = Result{ID: job.StoredID(), Outcome: outcomes[job.Told.Did]}
+	case o.group == nil:
+		r.ID = job.ID
+	default:
+		r.ID = cmp.Or(m.ID, o.id)
 	}
 	return r, failed("push", r.ID, err)
 }
