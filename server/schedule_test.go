@@ -226,12 +226,12 @@ func TestOccurrencesWithoutJobs(t *testing.T) {
 	w.log.awaitError(t, "Schedule \"overlaps\", occurrences without a job: 2, because the previous job is not done")
 }
 
-// An Observer is told what was fired. Lateness counts for the last occurrence with a job; the overlapping ones have none.
+// The hook is told what was fired. Lateness counts for the last occurrence with a job; the overlapping ones have none.
 func TestLatenessOfSchedulesThatOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := newCounter()
-	w.server.observers = append(w.server.observers, o)
+	w.server.options.Hooks = o.hooks()
 	s := aSchedule("a", "@every 1h")
 	s.Missed, s.Overlap = store.MissedAll, store.OverlapSkip
 	w.schedule(s, -3*time.Hour-time.Second)

@@ -52,8 +52,8 @@ type Options struct {
 	// Logger gets moves at slog.LevelInfo, failures at slog.LevelError, and the end of a failure at slog.LevelInfo + 2. nil
 	// logs nothing.
 	Logger *slog.Logger
-	// Observer receives moves, passes and their times. nil means no observer.
-	Observer Observer
+	// Hooks are called for moves, passes and their times.
+	Hooks Hooks
 	// Version is shown in the server's entry in Redis.
 	Version string
 }
@@ -99,8 +99,7 @@ type Server struct {
 
 	dead      atomic.Pointer[deadLimits]
 	untagged  redisconn.Reminder
-	observers []Observer // including heartbeat
-	heartbeat heartbeat  // without an ID unless the server runs
+	heartbeat heartbeat // without an ID unless the server runs
 
 	test testHooks
 }
@@ -138,10 +137,6 @@ func New(r Redis, o Options) *Server {
 			outages = newOutages(log)
 		}
 		s.movers = append(s.movers, newMover(s, i, partition, log, outages))
-	}
-	s.observers = []Observer{&s.heartbeat}
-	if o.Observer != nil {
-		s.observers = append(s.observers, o.Observer)
 	}
 	return s
 }

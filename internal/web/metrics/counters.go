@@ -69,7 +69,11 @@ func (c *counted) Pushed(name string, jobs int) {
 	c.topics.count(name, func(t *topic) { t.pushed += int64(jobs) })
 }
 
-// Moved and the methods below implement server.Observer.
+// Hooks count what this process's server does.
+func (m *Metrics) Hooks() server.Hooks {
+	return server.Hooks{Moved: m.Moved, Dropped: m.Dropped, Passed: m.Passed, Called: m.Called, Fired: m.Fired}
+}
+
 func (m *Metrics) Moved(name string, moved server.Moved) {
 	m.topics.count(name, func(t *topic) {
 		t.moved += int64(moved.Jobs)
@@ -85,7 +89,6 @@ const (
 	paused     = "paused"
 )
 
-// Fired implements server.Observer.
 func (m *Metrics) Fired(f server.Fired) {
 	m.fired.Add(float64(f.Jobs))
 	for reason, occurrences := range map[string]int{tooLate: f.Late, overlapped: f.Overlapped, paused: f.Paused} {

@@ -6,20 +6,20 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Observer receives what a Server does, for metrics. The Server waits for its methods, so they must be fast, and they must be
-// safe for concurrent use.
-type Observer interface {
+// Hooks are called for what a Server does, for example to count it; nil ones are skipped. They must be safe for concurrent use and
+// return soon: the Server waits for them.
+type Hooks struct {
 	// Moved is called after each script call that made jobs of the topic ready.
-	Moved(topic string, m Moved)
+	Moved func(topic string, m Moved)
 	// Dropped is called after orphans, IDs without a job, were removed.
-	Dropped(jobs int)
+	Dropped func(jobs int)
 	// Passed is called after each pass. err is what stopped it, or nil.
-	Passed(took time.Duration, err error)
+	Passed func(took time.Duration, err error)
 	// Called is called with Redis's own time for a script call, where Redis can measure it. The scripts are "due" and, for
 	// larger batches, "move".
-	Called(script string, took time.Duration)
+	Called func(script string, took time.Duration)
 	// Fired is called after each schedule that was due.
-	Fired(f Fired)
+	Fired func(f Fired)
 }
 
 // Fired is the result of firing a schedule.
@@ -63,14 +63,29 @@ func (l Lateness) Jobs() int64 { return store.Lateness(l).Jobs() }
 // interpolated between them, and never above the last bound. Without jobs it is 0.
 func (l Lateness) Quantile(q float64) time.Duration { return store.Lateness(l).Quantile(q) }
 
-func (s *Server) observe(tell func(Observer)) {
-	for _, o := range s.observers {
-		tell(o)
+func (s *Server) moved(m store.Moved) {
+	s.heartbeat.moved(m)
+	if hook := s.options.Hooks.Moved; hook != nil {
+		hook(m.Topic, Moved{len(m.IDs), m.Lapsed, Lateness(m.Late)})
+	}
+}
+
+func (s *Server) dropped(jobs int) {
+	s.heartbeat.dropped(jobs)
+	if hook := s.options.Hooks.Dropped; hook != nil {
+		hook(jobs)
+	}
+}
+
+func (s *Server) passed(took time.Duration, err error) {
+	s.heartbeat.passed()
+	if hook := s.options.Hooks.Passed; hook != nil {
+		hook(took, err)
 	}
 }
 
 func (s *Server) called(script string, took time.Duration) {
-	if took > 0 {
-		s.observe(func(o Observer) { o.Called(script, took) })
+	if hook := s.options.Hooks.Called; hook != nil && took > 0 {
+		hook(script, took)
 	}
 }
