@@ -62,7 +62,7 @@ func TestHeartbeat(t *testing.T) {
 	w.push("b", "u", 3)
 	w.Do("ZADD", prefix+"job_pool", 1, "orphan")
 	all := w.awaitServer(t, "state of all", func(s store.ServerState) bool { return s.Moved == 3 && s.Dropped == 1 })
-	if all.ID != first.ID || !all.Started.Equal(first.Started) || all.Returned != 1 || all.Passes <= first.Passes || all.Lateness.Counts[len(LatenessBounds)] != 3 || all.Lateness.Sum < 3*1.6e9 {
+	if all.ID != first.ID || !all.Started.Equal(first.Started) || all.Returned != 1 || all.Passes <= first.Passes || all.Lateness.Counts[len(store.LatenessBounds)] != 3 || all.Lateness.Sum < 3*1.6e9 {
 		t.Errorf("server %+v\nwas %+v", all, first)
 	}
 	stop()

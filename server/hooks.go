@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -39,34 +40,41 @@ type Moved struct {
 	Late Lateness
 }
 
-// LatenessBounds are the upper bounds of a Lateness's buckets, except the last bucket, which has none: 1, 2, 5, 10, 20, 50, 100, 200 and 500 ms, 1, 2, 5 and 10 s, 1 and 10 minutes, 1 hour.
-var LatenessBounds = store.LatenessBounds
+// LatenessBounds returns the upper bounds of a Lateness's buckets, except the last bucket, which has none: 1, 2, 5, 10, 20, 50, 100,
+// 200 and 500 ms, 1, 2, 5 and 10 s, 1 and 10 minutes, 1 hour.
+func LatenessBounds() []time.Duration { return slices.Clone(store.LatenessBounds[:]) }
 
 // Lateness is a histogram of how late jobs became ready. The zero value has no jobs.
 type Lateness struct {
-	// Counts[i] is the number of jobs that were at most LatenessBounds[i] late, and later than the bound before that. The last
-	// count is of jobs beyond all bounds.
-	Counts [len(LatenessBounds) + 1]int64
+	// Counts[i] is the number of jobs that were at most LatenessBounds()[i] late, and later than the bound before that. The last
+	// count is of jobs beyond all bounds. The zero value has no counts.
+	Counts []int64
 	// Sum is the lateness of all jobs, in seconds.
 	Sum float64
 }
 
-// Plus returns the sum of both histograms.
-func (l Lateness) Plus(other Lateness) Lateness {
-	return Lateness(store.Lateness(l).Plus(store.Lateness(other)))
+func latenessOf(l store.Lateness) Lateness { return Lateness{l.Counts[:], l.Sum} }
+
+func (l Lateness) inside() (s store.Lateness) {
+	copy(s.Counts[:], l.Counts)
+	s.Sum = l.Sum
+	return s
 }
 
+// Plus returns the sum of both histograms, with all counts.
+func (l Lateness) Plus(other Lateness) Lateness { return latenessOf(l.inside().Plus(other.inside())) }
+
 // Jobs returns the number of jobs.
-func (l Lateness) Jobs() int64 { return store.Lateness(l).Jobs() }
+func (l Lateness) Jobs() int64 { return l.inside().Jobs() }
 
 // Quantile returns the lateness that the fraction q of the jobs, from 0 to 1, did not exceed. It is exact at the bounds,
 // interpolated between them, and never above the last bound. Without jobs it is 0.
-func (l Lateness) Quantile(q float64) time.Duration { return store.Lateness(l).Quantile(q) }
+func (l Lateness) Quantile(q float64) time.Duration { return l.inside().Quantile(q) }
 
 func (s *Server) moved(m store.Moved) {
 	s.heartbeat.moved(m)
 	if hook := s.options.Hooks.Moved; hook != nil {
-		hook(m.Topic, Moved{len(m.IDs), m.Lapsed, Lateness(m.Late)})
+		hook(m.Topic, Moved{len(m.IDs), m.Lapsed, latenessOf(m.Late)})
 	}
 }
 

@@ -111,7 +111,7 @@ func TestHooks(t *testing.T) {
 	w.many(1000, 1)
 	check(t, w.server.Pass(t.Context()))
 	late = c.moved["topic0"].Late
-	if late.Counts[len(LatenessBounds)] != 1000 || math.Abs(late.Sum/1000-now) > 2000 {
+	if late.Counts[len(LatenessBounds())] != 1000 || math.Abs(late.Sum/1000-now) > 2000 {
 		t.Errorf("late %+v", late)
 	}
 	if c.called["due"] < 2 || c.called["move"] < 1 || c.took <= 0 {
@@ -177,17 +177,23 @@ func TestHooksOfAnUnreachableCluster(t *testing.T) {
 	}
 }
 
-// A Lateness has the same numbers as the one it was made from.
+// A Lateness has the same numbers as the one it was made from, and what a user does with it, or with the bounds, changes no other.
 func TestLateness(t *testing.T) {
 	inside := store.Lateness{Sum: 1.5}
 	for i := range inside.Counts {
 		inside.Counts[i] = int64(i + 1)
 	}
-	l := Lateness(inside)
-	if l.Jobs() != inside.Jobs() || l.Plus(l) != Lateness(inside.Plus(inside)) {
-		t.Errorf("%d jobs, twice is %+v", l.Jobs(), l.Plus(l))
+	l := latenessOf(inside)
+	twice := l.Plus(l)
+	if l.Jobs() != inside.Jobs() || twice.inside() != inside.Plus(inside) || l.inside() != inside {
+		t.Errorf("%d jobs, twice is %+v", l.Jobs(), twice)
 	}
-	if l.Quantile(0.3) != inside.Quantile(0.3) || (Lateness{}).Quantile(1) != 0 || LatenessBounds[0] != time.Millisecond || len(l.Counts) != len(LatenessBounds)+1 {
-		t.Error("a quantile, the zero value or the bounds are wrong")
+	none := Lateness{}
+	if l.Quantile(0.3) != inside.Quantile(0.3) || none.Quantile(1) != 0 || none.Jobs() != 0 || none.Plus(l).inside() != inside {
+		t.Error("a quantile or the zero value is wrong")
+	}
+	LatenessBounds()[0] = time.Hour
+	if bounds := LatenessBounds(); bounds[0] != time.Millisecond || len(l.Counts) != len(bounds)+1 {
+		t.Errorf("the bounds are %v", bounds)
 	}
 }

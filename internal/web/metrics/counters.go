@@ -101,7 +101,7 @@ func (m *Metrics) Fired(f server.Fired) {
 
 // lateBounds are the buckets of the lateness histogram, in seconds.
 func lateBounds() (bounds []float64) {
-	for _, bound := range server.LatenessBounds {
+	for _, bound := range server.LatenessBounds() {
 		bounds = append(bounds, bound.Seconds())
 	}
 	return bounds
@@ -157,10 +157,10 @@ func (l *lateness) add(jobs server.Lateness) {
 // collect is a prometheus.CollectorFunc.
 func (l *lateness) collect(metrics chan<- prometheus.Metric) {
 	l.mu.Lock()
-	total := l.total
+	total := l.total.Plus(server.Lateness{}) // which has all counts, also before the first job
 	l.mu.Unlock()
 	buckets, below := map[float64]uint64{}, uint64(0)
-	for i, bound := range server.LatenessBounds {
+	for i, bound := range server.LatenessBounds() {
 		below += uint64(total.Counts[i])
 		buckets[bound.Seconds()] = below
 	}
