@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -258,7 +259,7 @@ func TestClusterUnderLoad(t *testing.T) {
 	c := inCluster(t, cluster)
 	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
 	defer pool.Close()
-	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	work := server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Partitions: clusterPartitions})
 	check(t, work.Check(t.Context()))
 	stopServer := redistest.Background(t, work.Run)
 	defer stopServer()

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -133,7 +134,7 @@ func (f *fixture) serve() (stop func()) {
 
 // serverOptions returns the server options that the test's jobs need.
 func (f *fixture) serverOptions(interval time.Duration) server.Options {
-	return server.Options{Interval: interval, Prefix: f.Prefix, Partitions: f.Partitions}
+	return server.Options{Logger: slog.New(slog.DiscardHandler), Interval: interval, Prefix: f.Prefix, Partitions: f.Partitions}
 }
 
 // connections returns how many connections Redis has, including the test's own. (Client has a method of that name,

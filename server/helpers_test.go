@@ -24,6 +24,9 @@ const (
 	hangs = redistest.HangBound
 )
 
+// quiet is for servers whose log no test reads.
+var quiet = slog.New(slog.DiscardHandler)
+
 // check fails the test on an error.
 var check = redistest.Check
 

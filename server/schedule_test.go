@@ -249,7 +249,7 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 	defer pool.Close()
 	zone, err := time.LoadLocation("Europe/Berlin")
 	check(t, err)
-	s := New(pool, Options{})
+	s := New(pool, Options{Logger: quiet})
 	at := time.Date(2031, 3, 29, 2, 30, 0, 0, zone) // the night before the clocks change
 	daily, often := aSchedule("daily", "30 2 * * *"), aSchedule("often", "*/30 * * * *")
 	daily.Zone, often.Zone, often.Topic = "Europe/Berlin", "Europe/Berlin", "u"
@@ -321,7 +321,7 @@ func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
 				check(t, err)
 				return at
 			}
-			server := New(pool, Options{})
+			server := New(pool, Options{Logger: quiet})
 			s := aSchedule("a", c.spec)
 			if c.change != nil {
 				c.change(&s)

@@ -50,7 +50,7 @@ type Options struct {
 	// DeadMax is the most dead letters of a topic; the oldest are dropped. 0 means no bound.
 	DeadMax int
 	// Logger gets moves at slog.LevelInfo, failures at slog.LevelError, and the end of a failure at slog.LevelInfo + 2. nil
-	// logs nothing.
+	// means slog.Default().
 	Logger *slog.Logger
 	// Hooks are called for moves, passes and their times.
 	Hooks Hooks
@@ -84,7 +84,7 @@ func (o Options) withDefaults() Options {
 	o.Prefix = cmp.Or(o.Prefix, store.DefaultPrefix)
 	o.StallBudget = cmp.Or(max(o.StallBudget, 0), 2*time.Millisecond)
 	o.DeadMaxAge = cmp.Or(o.DeadMaxAge, 14*24*time.Hour)
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o
 }
 
