@@ -177,7 +177,7 @@ func (l *load) sum() (lost, twice int) {
 			twice++
 		}
 	}
-	l.t.Logf("%d pushed, %d lost, %d twice, %d unsure, %+v; failing for %v", len(l.pushed), lost, twice, l.unsure, l.c.Counters(), l.longest)
+	l.t.Logf("%d pushed, %d lost, %d twice, %d unsure; failing for %v", len(l.pushed), lost, twice, l.unsure, l.longest)
 	n := 0
 	for what, times := range l.failures {
 		if n++; n < 12 {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,16 @@ var (
 	// promptReplicas makes a master send its replicas its data at once; the default is after 5 s.
 	promptReplicas = settings("--repl-diskless-sync-delay", "0")
 )
+
+// counts has what the hooks of a Client are told.
+type counts struct{ stale, lost atomic.Int64 }
+
+func (n *counts) option() client.Option {
+	return client.WithHooks(client.Hooks{
+		Stale: func(ids []string) { n.stale.Add(int64(len(ids))) },
+		Lost:  func(jobs int) { n.lost.Add(int64(jobs)) },
+	})
+}
 
 // start opens a Redis with a Client on it.
 func start(t testing.TB, needs ...redistest.Need) *fixture {
