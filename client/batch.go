@@ -70,7 +70,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Item, opts ...PushOption)
 }
 
 func (c *Client) pushAll(ctx context.Context, jobs []store.Delayed) []Result {
-	errs := fleet.PushAll(ctx, pushBatchKind, jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) })
+	errs := fleet.PushAll(ctx, pushBatchKind, jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) }, tooFewReplicas)
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
 		r := Result{ID: job.StoredID(), Err: errs[i]}
