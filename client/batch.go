@@ -30,9 +30,6 @@ type Result struct {
 	Outcome Outcome
 }
 
-// ErrOtherFailed: the job was not stored because another one of its chunk could not be. See PushBatch.
-var ErrOtherFailed = store.ErrOtherFailed
-
 // PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up to 250 jobs or 1 MiB. Each chunk is
 // one atomic step: all of its jobs are stored or none, except that a job refused because its ID exists (ErrExists)
 // does not affect the others. The results, in the order of the jobs, say which are stored; the error is nil if all

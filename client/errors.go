@@ -27,6 +27,8 @@ var (
 	ErrLeaseLost = store.ErrLeaseLost
 	// ErrExhausted: the job was not returned, because its attempts are used up. It is a dead letter now.
 	ErrExhausted = store.ErrExhausted
+	// ErrOtherFailed: the job was not stored because another one of its chunk could not be. See PushBatch.
+	ErrOtherFailed = store.ErrOtherFailed
 	// ErrInvalid: an argument is wrong; the message says which one and what would be right. Nothing was sent.
 	ErrInvalid = errors.New("invalid")
 	// ErrLost: the connection broke before the reply to a pop arrived. If Redis had taken a job, it is lost.
