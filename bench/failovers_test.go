@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -121,7 +122,7 @@ func startFailoverLoad(t *testing.T, c care) *failoverLoad {
 	t.Cleanup(func() { l.client.Close() })
 	pool := redistest.Must(client.NewPool(o))
 	t.Cleanup(func() { pool.Close() })
-	redistest.Background(t, server.New(pool, server.Options{}).Run)
+	redistest.Background(t, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run)
 	redistest.Background(t, l.push)
 	for range 16 {
 		redistest.Background(t, l.work)

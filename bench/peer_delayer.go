@@ -66,7 +66,7 @@ func (p *delayer) Push(ctx context.Context, n int64, body string, due time.Time)
 
 // serve moves jobs until ctx is done.
 func (p *delayer) serve(ctx context.Context) {
-	server.New(p.served, server.Options{Interval: time.Second, Partitions: p.parts}).Run(ctx)
+	server.New(p.served, server.Options{Logger: slog.New(slog.DiscardHandler), Interval: time.Second, Partitions: p.parts}).Run(ctx)
 }
 
 func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) {

@@ -31,9 +31,6 @@ type Result struct {
 	Err error
 }
 
-// ErrOtherFailed: the job was not stored because another one of its chunk could not be. See PushBatch.
-var ErrOtherFailed = store.ErrOtherFailed
-
 // PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up to 250 jobs or 1 MiB. Each chunk is
 // one atomic step: all of its jobs are stored or none, except that a job refused because its ID exists (ErrExists)
 // does not affect the others. The results, in the order of the jobs, say which are stored; the error is nil if all
@@ -71,7 +68,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Item, opts ...PushOption)
 }
 
 func (c *Client) pushAll(ctx context.Context, jobs []store.Delayed) []Result {
-	errs := fleet.PushAll(ctx, pushBatchKind, jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) })
+	errs := fleet.PushAll(ctx, pushBatchKind, jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) }, tooFewReplicas)
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
 		r := Result{ID: job.StoredID(), Err: errs[i]}

@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestRightsInCluster(t *testing.T) {
 	user := client.PoolOptions{Cluster: cluster.Addrs(), Partitions: clusterPartitions, Username: "u", Password: "p"}
 	pool := connect(user)
 	defer pool.Close()
-	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	work := server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Partitions: clusterPartitions})
 	check(t, work.Check(t.Context()))
 	redistest.Background(t, work.Run)
 	c := redistest.Must(client.OpenPool(user))

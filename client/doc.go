@@ -56,7 +56,7 @@
 // that dies while it handles a job loses that job. Cancelling a call loses nothing:
 // while [Client.BPop] waits it takes nothing, and a call that is cancelled while a
 // poll is in flight waits for the reply and returns the job in it. Only a connection
-// that breaks at that moment can lose jobs: see [ErrLost] and [Counters].
+// that breaks at that moment can lose jobs: see [ErrLost] and [Hooks].
 //
 // # Errors
 //

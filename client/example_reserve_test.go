@@ -283,17 +283,6 @@ func ExampleClient_Stats() {
 	// mail ready: 1 reserved: 1 dead: 0
 }
 
-// Counters counts lost replies, and entries whose jobs are gone.
-func ExampleClient_Counters() {
-	ctx, c := open()
-	defer c.Close()
-
-	_, err := c.Pop(ctx, "counters")
-	fmt.Printf("%v %+v\n", err, c.Counters())
-	// Output:
-	// delayer: pop "counters": no job is ready {Stale:0 Lost:0}
-}
-
 func ExampleJobOptions_attempts() {
 	ctx, c := open()
 	defer c.Close()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // group pushes a body to a group of topic t.
@@ -114,7 +115,7 @@ func TestGroupSize(t *testing.T) {
 
 	// The limit is exact to the byte.
 	f.Flush()
-	all := strings.Repeat("1", client.MaxGroup-len("[,2]"))
+	all := strings.Repeat("1", store.MaxGroup-len("[,2]"))
 	first, _ := f.group("k", all, longGroup)
 	if _, did := f.group("k", "2", longGroup); did != client.OutcomeAdded {
 		t.Errorf("the last byte is not used: %s", did)
@@ -163,7 +164,7 @@ func TestGroupTerms(t *testing.T) {
 // partition.
 func TestGroupNames(t *testing.T) {
 	f := inPartitions(t, 5)
-	long := client.MaxGroupKey
+	long := store.MaxGroupKey
 	seen := map[string]bool{}
 	for _, name := range [][2]string{
 		{"t", "k"}, {"t:k", "k"}, {"t", "k:k"}, {"{}t", "}{"}, {"}", "}"}, {"%7D", "%7D"}, {"\x00\xff", "\r\n"},

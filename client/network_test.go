@@ -30,7 +30,8 @@ func TestSlowLink(t *testing.T) {
 	proxy.Limit(4 << 20)
 	// The system accepts about 3 MB before it has sent them. So a push gets no reply for a while, although the link is
 	// not silent.
-	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second})
+	var counted counts
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second}, counted.option())
 	var batch []client.Item
 	var want []client.Message
 	for n := range jobs + 1 {
@@ -54,8 +55,8 @@ func TestSlowLink(t *testing.T) {
 		check(t, err)
 		popped = append(popped, m)
 	}
-	if !reflect.DeepEqual(popped, want) || c.Counters().Lost != 0 {
-		t.Errorf("got %q, %d lost", messageIDs(popped), c.Counters().Lost)
+	if lost := counted.lost.Load(); !reflect.DeepEqual(popped, want) || lost != 0 {
+		t.Errorf("got %q, %d lost", messageIDs(popped), lost)
 	}
 	f.Expect(state{})
 }
@@ -70,14 +71,15 @@ func TestSilenceWithinAnAnswer(t *testing.T) {
 	proxy := redistest.StartProxy(t, f.Addr)
 	f.behind(proxy.Addr)
 	proxy.FallSilent(100 << 10)
-	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second})
+	var counted counts
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second}, counted.option())
 	if m, err := c.Pop(t.Context(), "u"); err != nil || m.ID != "small" {
 		t.Fatalf("Pop = %v, %v", m, err)
 	}
 	_, err := c.Pop(t.Context(), "t")
 	expectErr(t, "Pop", err, client.ErrLost)
 	expectTimeout(t, "Pop", err)
-	if lost := c.Counters().Lost; lost != 1 {
+	if lost := counted.lost.Load(); lost != 1 {
 		t.Errorf("%d jobs are counted as lost, want 1", lost)
 	}
 	f.Expect(state{})

@@ -122,7 +122,8 @@ func (f *fixture) killConnections() {
 func TestHungRedis(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
-	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
+	var counted counts
+	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond}, counted.option())
 	d := f.reserveAll(f.Client, 1)[0]
 	until(t, "a hasty one has dialled", func() bool { return errors.Is(errOf(c.Pop(t.Context(), "t")), client.ErrEmpty) })
 	f.Hang()
@@ -148,7 +149,7 @@ func TestHungRedis(t *testing.T) {
 			t.Errorf("%s with deadline: all calls took %v or more, want them to end soon", name, quickest)
 		}
 	}
-	if lost := c.Counters().Lost; lost == 0 {
+	if counted.lost.Load() == 0 {
 		t.Error("no answer is counted as lost")
 	}
 }
@@ -220,13 +221,14 @@ func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 		}
 		return nil
 	})
-	c := f.open()
+	var counted counts
+	c := f.open(counted.option())
 	var consumers sync.WaitGroup
 	var popped tally
 	var done atomic.Int64
 	for range workers {
 		consumers.Go(func() {
-			for done.Load()+c.Counters().Lost < jobs*9/10 {
+			for done.Load()+counted.lost.Load() < jobs*9/10 {
 				ctx, cancel := context.WithTimeout(t.Context(), rand.N(2*time.Millisecond))
 				m, err := c.BPop(ctx, 0, "t")
 				cancel()
@@ -254,9 +256,9 @@ func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 			missing++
 		}
 	}
-	t.Logf("%d popped, %d left, %d lost with their answers, at most %d of them by the count", popped.total(), len(left), missing, c.Counters().Lost)
-	if int64(missing) > c.Counters().Lost {
-		t.Errorf("%d jobs are gone, but only %d were counted as lost", missing, c.Counters().Lost)
+	t.Logf("%d popped, %d left, %d lost with their answers, at most %d of them by the count", popped.total(), len(left), missing, counted.lost.Load())
+	if lost := counted.lost.Load(); int64(missing) > lost {
+		t.Errorf("%d jobs are gone, but only %d were counted as lost", missing, lost)
 	}
 }
 

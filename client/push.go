@@ -106,18 +106,12 @@ func ID(id string) PushOption {
 // Redis user needs +wait.
 func Replicas(n int, timeout time.Duration) PushOption {
 	return pushOption(func(o *pushOptions) {
-		if o.Replicas = (store.Replicas{N: n, Within: timeout}); n < 1 || n > MaxReplicas {
-			o.refuse(invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", n, MaxReplicas)))
+		if o.Replicas = (store.Replicas{N: n, Within: timeout}); n < 1 || n > store.MaxReplicas {
+			o.refuse(invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", n, store.MaxReplicas)))
 		}
-		o.refuse(checkLength("replicas timeout", timeout, MaxReplicasTimeout))
+		o.refuse(checkLength("replicas timeout", timeout, store.MaxReplicasTimeout))
 	})
 }
-
-// Upper bounds of Replicas.
-const (
-	MaxReplicas        = 100
-	MaxReplicasTimeout = 10 * time.Second
-)
 
 // Outcome is what a push did.
 type Outcome string

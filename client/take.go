@@ -144,7 +144,7 @@ func (o FetchOptions) request() (wait.Request, error) {
 }
 
 // Pop takes the topic's next ready job, or returns ErrEmpty if there is none. It is one atomic step, after which the job is gone from
-// Redis. Entries whose jobs are gone are skipped and counted (Counters). Pop overtakes none of the calls of BPop that wait for the
+// Redis. Entries whose jobs are gone are skipped (Hooks.Stale). Pop overtakes none of the calls of BPop that wait for the
 // same topic on the same Client, if these are fewer than 250.
 //
 // ctx ends Pop at once unless a poll is in flight: then Pop waits for the reply, within the connection's timeouts, and returns the
@@ -169,7 +169,7 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 //
 // While Redis is away or accepts no writes, BPop keeps trying, for 3 s or until the timeout ends, and then returns the
 // error instead of ErrEmpty. A BPop that lost a reply and then got
-// another job returns that job; only Counters shows the loss.
+// another job returns that job; only Hooks.Lost is told of the loss.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)
 	got, err := c.take(ctx, "bpop", wait.Request{Topics: topics, N: 1, Waits: true}, timeout, checkTimeout(timeout))

@@ -176,14 +176,14 @@ func TestCheckMayPass(t *testing.T) {
 		{"unreachable", func(w *world) { w.Kill() }, "connection refused"},
 		{"hanging", func(w *world) {
 			w.Hang()
-			w.server = New(w.poolWith(100*time.Millisecond), Options{})
+			w.server = New(w.poolWith(100*time.Millisecond), Options{Logger: quiet})
 		}, "i/o timeout"},
 		{"replica", func(w *world) { w.Do("REPLICAOF", "127.0.0.1", "1") }, "READONLY"},
 		{"broken pool", func(w *world) { w.Do("SET", prefix+"job_pool", "no zset") }, "job pool delayer:job_pool"},
 		{"loading", func(w *world) {
 			m := miniredis.RunT(t)
 			m.SetError("LOADING Redis is loading the dataset in memory")
-			w.server = New(w.poolTo(m.Addr(), time.Second), Options{})
+			w.server = New(w.poolTo(m.Addr(), time.Second), Options{Logger: quiet})
 		}, "LOADING"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -125,11 +125,13 @@ func TestForwardLifetime(t *testing.T) {
 	push(t, d, "b", 10*time.Minute, client.JobOptions{ExpireAfter: time.Hour})
 	d.Forward(t, 24*time.Hour)
 	expect(t, d)
-	if _, err := d.Client().Pop(t.Context(), topic); !errors.Is(err, client.ErrEmpty) {
-		t.Errorf("Pop: %v", err)
+	c, err := client.Open(d.URL(), client.WithHooks(client.Hooks{Stale: func(ids []string) { t.Errorf("%q are stale", ids) }}))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if stale := d.Client().Counters().Stale; stale != 0 {
-		t.Errorf("%d stale, want 0", stale)
+	defer c.Close()
+	if _, err := c.Pop(t.Context(), topic); !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("Pop: %v", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func (f *fixture) serve() {
 	f.TB.Helper()
 	pool := connect(f.reach(client.PoolOptions{ReadTimeout: hangBound}))
 	f.TB.Cleanup(func() { pool.Close() })
-	redistest.Background(f.TB, server.New(pool, server.Options{Prefix: f.Prefix, Partitions: f.Partitions}).Run)
+	redistest.Background(f.TB, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Prefix: f.Prefix, Partitions: f.Partitions}).Run)
 }
 
 // push pushes a job that is ready at once.

@@ -131,8 +131,8 @@ func (k *keeper) expect(t *testing.T, want string) {
 
 // outage triggers a check, as after an outage.
 func (k *keeper) outage() {
-	k.recovered.Passed(0, context.DeadlineExceeded)
-	k.recovered.Passed(0, nil)
+	k.recovered.passed(context.DeadlineExceeded)
+	k.recovered.passed(nil)
 }
 
 func expectSchedules(t *testing.T, db *redistest.Server, want ...string) {

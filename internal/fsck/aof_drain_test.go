@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ type drain struct {
 
 func newDrain(t *testing.T) *drain {
 	f := newFixture(t)
-	return &drain{f, server.New(f.pool, server.Options{})}
+	return &drain{f, server.New(f.pool, server.Options{Logger: slog.New(slog.DiscardHandler)})}
 }
 
 // load replays commands.

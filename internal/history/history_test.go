@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -99,7 +100,7 @@ func work(t *testing.T, redis *redistest.Server, faults func(context.Context, *r
 	var group sync.WaitGroup
 	defer group.Wait()
 	for range 2 {
-		s := server.New(redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr})), server.Options{})
+		s := server.New(redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr})), server.Options{Logger: slog.New(slog.DiscardHandler)})
 		group.Go(func() { s.Run(ctx) })
 	}
 	for i := range producers + consumers {

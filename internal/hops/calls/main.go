@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"runtime/coverage"
 	"time"
@@ -80,7 +81,7 @@ func prepare(name, addr string, c *client.Client) func() {
 	case "pass": // the test pushes what is moved
 		pool, err := client.NewPool(client.PoolOptions{Addr: addr})
 		check(err)
-		go server.New(pool, server.Options{}).Run(ctx)
+		go server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 		return func() {}
 	}
 	log.Fatalf("want push, pop, ack, wake or pass, not %q", name)

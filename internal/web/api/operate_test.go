@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -456,7 +457,7 @@ func TestRequeueOfWhatExists(t *testing.T) {
 // Stats and servers list the running servers.
 func TestStatsOfServers(t *testing.T) {
 	f := start(t, web.Options{})
-	stop := redistest.Background(t, server.New(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)
+	stop := redistest.Background(t, server.New(f.redis.Pool(), server.Options{Logger: slog.New(slog.DiscardHandler), Interval: 20 * time.Millisecond}).Run)
 	one := func() bool { return !strings.Contains(f.do("GET", "/v1/stats", "").body, `"servers":[]`) }
 	until(t, "the server has said something", one)
 	const servers = `"servers":[{"host":"*","pid":"*","version":"*","started":"*","silent":"*","stale":false,"failing":false,"moved":0,"returned":0,"dropped":0}]`

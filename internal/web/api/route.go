@@ -53,9 +53,9 @@ var (
 		lease, period("expire_after", time.Millisecond, client.MaxDelay),
 		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later", "follow"),
 		period("once", time.Millisecond, client.MaxDelay), period("debounce", time.Millisecond, client.MaxDelay),
-		text("group", client.MaxGroupKey), integer("group_max", 1, math.MaxInt32),
+		text("group", store.MaxGroupKey), integer("group_max", 1, math.MaxInt32),
 		period("group_quiet", time.Millisecond, client.MaxDelay), period("group_longest", time.Millisecond, client.MaxDelay),
-		integer("replicas", 1, client.MaxReplicas), period("replicas_timeout", time.Millisecond, client.MaxReplicasTimeout))
+		integer("replicas", 1, store.MaxReplicas), period("replicas_timeout", time.Millisecond, store.MaxReplicasTimeout))
 
 	// reference identifies a lease: a job's topic and token.
 	reference = required(text("topic", maxTopic), integer("token", 1, math.MaxInt64))
