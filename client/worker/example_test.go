@@ -220,7 +220,7 @@ func ExampleBury() {
 }
 
 // One topic has priority; another is limited to two at a time and ten per second.
-func ExampleWith() {
+func ExampleTopicOptions() {
 	handled := make(chan bool)
 	handle := func(_ context.Context, job *worker.Job) error {
 		fmt.Println(job.Topic)
@@ -228,8 +228,8 @@ func ExampleWith() {
 		return nil
 	}
 	mux := worker.NewMux()
-	mux.HandleFunc("urgent", handle, worker.With(worker.TopicOptions{Priority: 1}))
-	mux.HandleFunc("report", handle, worker.With(worker.TopicOptions{Concurrency: 2, Rate: 10}))
+	mux.HandleFunc("urgent", handle, worker.TopicOptions{Priority: 1})
+	mux.HandleFunc("report", handle, worker.TopicOptions{Concurrency: 2, Rate: 10})
 
 	run(mux, client.Message{Topic: "report", Body: "body"}, handled)
 	// Output: report

@@ -253,7 +253,7 @@ func muxOf(f func(ctx context.Context, job *worker.Job) error, topics ...string)
 }
 
 // one returns a mux with one handler for topic t.
-func one(f func(ctx context.Context, job *worker.Job) error, options ...worker.TopicOption) *worker.Mux {
+func one(f func(ctx context.Context, job *worker.Job) error, options ...worker.TopicOptions) *worker.Mux {
 	mux := worker.NewMux()
 	mux.HandleFunc("t", f, options...)
 	return mux

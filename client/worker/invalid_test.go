@@ -66,7 +66,7 @@ func mistakesOfMuxes(c *client.Client) []mistake {
 		{"nil middleware", c, mux(func(m *worker.Mux) { m.Use(nil) }), worker.Options{}, []string{"middleware: it is nil"}},
 		{"middleware that makes nil", c, mux(func(m *worker.Mux) { m.Use(func(worker.Handler) worker.Handler { return nil }) }), worker.Options{}, []string{`middleware: it makes a nil handler of that of topic "t"`}},
 		{"several", c, mux(func(m *worker.Mux) { m.HandleFunc("", nil) }), worker.Options{Lease: -1}, []string{"topic: it is empty", "lease: -1ns"}},
-		{"nil option", c, one(succeed, nil), worker.Options{}, []string{`option: one of topic "t" is nil`}},
+		{"two TopicOptions", c, one(succeed, worker.TopicOptions{}, worker.TopicOptions{}), worker.Options{}, []string{`options: topic "t" has 2 TopicOptions, want one`}},
 	}
 }
 
@@ -91,7 +91,7 @@ func mistakesOfTopics(c *client.Client) (list []mistake) {
 		{"a topic's many attempts", worker.TopicOptions{MaxAttempts: math.MaxInt32 + 1}, `max attempts: that of topic "t" is 2147483648`},
 		{"a topic's nil middleware", worker.TopicOptions{Middleware: []worker.Middleware{nil}}, "middleware: it is nil"},
 	} {
-		list = append(list, mistake{m.name, c, one(succeed, worker.With(m.options)), worker.Options{}, []string{m.want}})
+		list = append(list, mistake{m.name, c, one(succeed, m.options), worker.Options{}, []string{m.want}})
 	}
 	return list
 }

@@ -81,7 +81,7 @@ func TestLeaseOfTheProducer(t *testing.T) {
 		{worker.Options{Lease: time.Minute}, time.Millisecond, nil, shortest},
 	} {
 		g := newGate()
-		r := f.run(one(g.handle, worker.With(worker.TopicOptions{Lease: c.topic})), c.options)
+		r := f.run(one(g.handle, worker.TopicOptions{Lease: c.topic}), c.options)
 		before := f.clock()
 		f.push("a", "t", c.push...)
 		next(t, g.inside)

@@ -87,12 +87,6 @@ type TopicOptions struct {
 	Middleware []Middleware
 }
 
-// TopicOption sets some of the TopicOptions.
-type TopicOption func(*TopicOptions)
-
-// With sets all of them.
-func With(o TopicOptions) TopicOption { return func(to *TopicOptions) { *to = o } }
-
 func (o TopicOptions) check(name string) error {
 	wrong := func(field, format string, args ...any) error {
 		return invalid(field, "that of topic %s is "+format, append([]any{store.Quote(name)}, args...)...)

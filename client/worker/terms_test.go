@@ -44,8 +44,8 @@ func TestTermsOfATopic(t *testing.T) {
 					got.lease = int(time.Duration((f.ends()[job.ID] - float64(f.clock().Unix())) * float64(time.Second)).Round(time.Hour).Hours())
 					got.attempts = job.MaxAttempts
 					return errors.New("no")
-				}, worker.With(c.topic))
-				mux.HandleFunc("other", succeed, worker.With(worker.TopicOptions{Lease: time.Minute}))
+				}, c.topic)
+				mux.HandleFunc("other", succeed, worker.TopicOptions{Lease: time.Minute})
 				c.all.Hooks = worker.Hooks{Retried: func(_ *worker.Job, delay time.Duration, _ error) {
 					got.backoff = int(delay.Hours())
 					e.add("retried")
@@ -86,8 +86,8 @@ func TestMiddleware(t *testing.T) {
 	mux := worker.NewMux()
 	mux.Use(watch(&e, "all"))
 	mux.HandleFunc("t", func(context.Context, *worker.Job) error { return panics() },
-		worker.With(worker.TopicOptions{MaxAttempts: 1, Middleware: []worker.Middleware{watch(&e, "1"), watch(&e, "2")}}))
-	mux.HandleFunc("u", func(context.Context, *worker.Job) error { e.add("handler"); return errors.New("no") }, worker.With(worker.TopicOptions{MaxAttempts: 1}))
+		worker.TopicOptions{MaxAttempts: 1, Middleware: []worker.Middleware{watch(&e, "1"), watch(&e, "2")}})
+	mux.HandleFunc("u", func(context.Context, *worker.Job) error { e.add("handler"); return errors.New("no") }, worker.TopicOptions{MaxAttempts: 1})
 	mux.Use(watch(&e, "more"), watch(&e, "last"))
 	f.run(mux, worker.Options{})
 	f.push("a", "t")
@@ -118,7 +118,7 @@ func TestLimitsOfATopic(t *testing.T) {
 		{Lease: client.MaxLease, Timeout: time.Millisecond, MaxAttempts: math.MaxInt32},
 		{Lease: time.Millisecond, Timeout: -1},
 	} {
-		mux := one(succeed, worker.With(o))
+		mux := one(succeed, o)
 		if _, err := worker.New(f.Client, mux, worker.Options{}).RunOne(t.Context(), "t"); !errors.Is(err, client.ErrEmpty) {
 			t.Errorf("%+v: %v, want ErrEmpty", o, err)
 		}
