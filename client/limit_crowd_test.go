@@ -118,7 +118,7 @@ func (w *limitedCrowd) arrive(ctx context.Context, callers *sync.WaitGroup) {
 		}
 		o := worker.Options{
 			Concurrency: crowdTopics / 4, Lease: 10 * time.Second, MaxAttempts: 1000,
-			Backoff: func(int, error) time.Duration { return 0 }, Logger: slog.New(slog.DiscardHandler),
+			Backoff: func(*worker.Job, error) time.Duration { return 0 }, Logger: slog.New(slog.DiscardHandler),
 		}
 		work := worker.New(w.open(), mux, o)
 		callers.Go(func() { work.Run(ctx) })

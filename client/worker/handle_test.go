@@ -53,11 +53,11 @@ func TestRetryUntilExhausted(t *testing.T) {
 	f.push("a", "t")
 	f.run(one(func(ctx context.Context, job *worker.Job) error {
 		return fmt.Errorf("failure %d of %d", job.Attempt, job.MaxAttempts)
-	}), worker.Options{MaxAttempts: 3, Hooks: e.hooks(), Logger: log.Logger(), Backoff: func(attempt int, err error) time.Duration {
-		if want := fmt.Sprintf("failure %d of 3", attempt); err.Error() != want {
-			t.Errorf("Backoff of %q, want of %q", err, want)
+	}), worker.Options{MaxAttempts: 3, Hooks: e.hooks(), Logger: log.Logger(), Backoff: func(job *worker.Job, err error) time.Duration {
+		if want := fmt.Sprintf("failure %d of 3", job.Attempt); job.ID != "a" || err.Error() != want {
+			t.Errorf("Backoff of %s, %q, want of a, %q", job.ID, err, want)
 		}
-		return time.Duration(attempt) * time.Hour
+		return time.Duration(job.Attempt) * time.Hour
 	}})
 	// The job is rescheduled only after all hooks of an attempt have run, because the next attempt may start
 	// at once.
@@ -133,7 +133,7 @@ func TestEnds(t *testing.T) {
 			}
 			before := f.clock()
 			f.push("a", "t")
-			f.run(one(handle), worker.Options{Concurrency: 1, Hooks: e.hooks(), Backoff: func(int, error) time.Duration { return time.Minute }})
+			f.run(one(handle), worker.Options{Concurrency: 1, Hooks: e.hooks(), Backoff: func(*worker.Job, error) time.Duration { return time.Minute }})
 			want := append([]string{"started a"}, c.events...)
 			e.await(t, want...)
 			job := f.expectJob("a", c.state, c.attempts)

@@ -79,7 +79,7 @@ func TestDefaultBackoff(t *testing.T) {
 	}{{-1, time.Second}, {1, 2 * time.Second}, {2, 4 * time.Second}, {11, 2048 * time.Second}, {12, time.Hour}, {math.MaxInt, time.Hour}} {
 		var least, most time.Duration = math.MaxInt64, 0
 		for range 2000 {
-			d := DefaultBackoff(c.attempt, nil)
+			d := DefaultBackoff(&Job{Attempt: c.attempt}, nil)
 			least, most = min(least, d), max(most, d)
 		}
 		if least < time.Millisecond || most > c.most || least > c.most/10 || most < c.most*9/10 {

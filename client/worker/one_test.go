@@ -16,7 +16,7 @@ import (
 func oneOptions() worker.Options {
 	return worker.Options{
 		MaxAttempts: 2,
-		Backoff:     func(int, error) time.Duration { return time.Minute },
+		Backoff:     func(*worker.Job, error) time.Duration { return time.Minute },
 		Logger:      slog.New(slog.DiscardHandler),
 	}
 }

@@ -26,9 +26,9 @@ type Options struct {
 	Timeout time.Duration
 	// MaxAttempts is the number of attempts of jobs whose producer set none (client.MaxAttempts). 0 means 10.
 	MaxAttempts int
-	// Backoff returns the delay before a job is tried again after the given attempt, 1 or more, has failed.
-	// nil means DefaultBackoff, which also follows a panic of it.
-	Backoff func(attempt int, err error) time.Duration
+	// Backoff returns the delay before a job is tried again after job.Attempt has failed with err. nil means DefaultBackoff,
+	// which also takes its place if it panics.
+	Backoff func(job *Job, err error) time.Duration
 	// Grace is how long handlers may continue when the worker stops, before their contexts end. 0 means 10 s,
 	// a negative value no time.
 	Grace time.Duration
@@ -82,7 +82,7 @@ type TopicOptions struct {
 	// Timeout may be negative for no limit.
 	Timeout     time.Duration
 	MaxAttempts int
-	Backoff     func(attempt int, err error) time.Duration
+	Backoff     func(job *Job, err error) time.Duration
 	// Middleware wraps the topic's handler inside that of the mux; the first one is outermost.
 	Middleware []Middleware
 }
@@ -167,8 +167,8 @@ func (o TopicOptions) within(w Options, maxActive int) TopicOptions {
 
 // DefaultBackoff returns a random delay from 1 ms up to 2 s after the first attempt, 4 s after the second,
 // and so on up to an hour ("full jitter": jobs that fail together are not retried together).
-func DefaultBackoff(attempt int, _ error) time.Duration {
-	longest := time.Hour
+func DefaultBackoff(job *Job, _ error) time.Duration {
+	longest, attempt := time.Hour, job.Attempt
 	if attempt < 12 { // 2^12 s is more than an hour
 		longest = time.Second << max(attempt, 0)
 	}

@@ -153,7 +153,7 @@ func TestPanicsOfTheProgram(t *testing.T) {
 	}{
 		{name: "typed nil", err: (*absent)(nil), state: client.StateWaiting, error: "panic: runtime error"},
 		{name: "typed nil, buried", err: worker.Bury((*absent)(nil)), state: client.StateWaiting, error: "panic: runtime error"},
-		{name: "backoff", err: errors.New("no"), options: worker.Options{Backoff: func(int, error) time.Duration { panic("boom") }}, state: client.StateWaiting, error: "no", logged: []string{"Backoff"}},
+		{name: "backoff", err: errors.New("no"), options: worker.Options{Backoff: func(*worker.Job, error) time.Duration { panic("boom") }}, state: client.StateWaiting, error: "no", logged: []string{"Backoff"}},
 		{name: "hooks, done", options: worker.Options{Hooks: hooks}, logged: []string{"Started", "Done"}},
 		{name: "hooks, retried", err: worker.RetryAfter(errors.New("no"), time.Hour), options: worker.Options{Hooks: hooks}, state: client.StateWaiting, error: "no", logged: []string{"Started", "Failed", "Retried"}},
 		{name: "hooks, buried", err: worker.Bury(errors.New("no")), options: worker.Options{Hooks: hooks}, state: client.StateDead, error: "no", logged: []string{"Started", "Failed", "Buried"}},
@@ -163,7 +163,7 @@ func TestPanicsOfTheProgram(t *testing.T) {
 			f := start(t)
 			var log redistest.Log
 			if c.options.Logger = log.Logger(); c.options.Backoff == nil {
-				c.options.Backoff = func(int, error) time.Duration { return time.Hour }
+				c.options.Backoff = func(*worker.Job, error) time.Duration { return time.Hour }
 			}
 			f.push("a", "t")
 			r := f.run(one(func(context.Context, *worker.Job) error { return c.err }), c.options)

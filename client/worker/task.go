@@ -198,9 +198,9 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 
 // backoff returns the delay before the next attempt. If the program's function panics, it is DefaultBackoff's.
 func (t *task) backoff(err error) (delay time.Duration) {
-	delay = DefaultBackoff(t.job.Attempt, err)
+	delay = DefaultBackoff(t.job, err)
 	defer t.logPanic("Backoff")
-	return t.served.options.Backoff(t.job.Attempt, err)
+	return t.served.options.Backoff(t.job, err)
 }
 
 // backOff backs off from the topic that the error names. The job is settled later, and redelivered in any

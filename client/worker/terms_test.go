@@ -14,8 +14,8 @@ import (
 
 // A topic's options override the worker's.
 func TestTermsOfATopic(t *testing.T) {
-	after := func(delay time.Duration) func(int, error) time.Duration {
-		return func(int, error) time.Duration { return delay }
+	after := func(delay time.Duration) func(*worker.Job, error) time.Duration {
+		return func(*worker.Job, error) time.Duration { return delay }
 	}
 	own := worker.TopicOptions{Lease: 2 * time.Hour, Timeout: 3 * time.Hour, MaxAttempts: 4, Backoff: after(5 * time.Hour)}
 	all := worker.Options{Lease: 20 * time.Hour, Timeout: 30 * time.Hour, MaxAttempts: 40, Backoff: after(50 * time.Hour)}
