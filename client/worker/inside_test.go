@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"math"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/mix-basic/delayer/client"
 )
 
 func newTestRun(o Options, topics ...TopicOptions) *run {
@@ -17,7 +20,7 @@ func newTestRun(o Options, topics ...TopicOptions) *run {
 	for _, t := range topics {
 		list = append(list, topic{options: t})
 	}
-	return newRun(nil, list, o.withDefaults(), new(counters))
+	return newRun(nil, list, o.withDefaults())
 }
 
 func TestTokens(t *testing.T) {
@@ -171,4 +174,30 @@ func TestFetchFailure(t *testing.T) {
 	}
 	f.recovered()
 	expect(2, 2)
+}
+
+// A handler that returns just when it is given up frees its slot once, and its job is settled once.
+func TestHandlerReturnsAsItIsGivenUp(t *testing.T) {
+	for _, returnsFirst := range []bool{true, false} {
+		r := newTestRun(Options{Concurrency: 1, Logger: slog.New(slog.DiscardHandler)}, TopicOptions{})
+		stuck := &task{run: r, served: r.served[0], job: new(Job), giveUpAt: time.Now(), lost: true}
+		stuck.ctx, stuck.cancel = context.WithCancelCause(t.Context())
+		stuck.cancel(client.ErrLeaseLost)
+		r.tasks[stuck], r.running, stuck.served.active = true, 1, 1
+		r.underWay.Add(1)
+		if !returnsFirst {
+			r.attend()
+		}
+		if counts := r.handled(stuck); counts != returnsFirst {
+			t.Errorf("its result counts: %v", counts)
+		}
+		if returnsFirst {
+			r.attend()
+			r.finish(stuck)
+		}
+		r.underWay.Wait()
+		if r.running != 0 || r.stuck != 0 || stuck.served.active != 0 || len(r.tasks) != 0 {
+			t.Errorf("returned first %v: %d running, %d stuck, %d active, %d tasks", returnsFirst, r.running, r.stuck, stuck.served.active, len(r.tasks))
+		}
+	}
 }

@@ -34,7 +34,7 @@ type Options struct {
 	Grace time.Duration
 	// StuckAfter is how long a handler may go on after its context has ended because of its timeout or a lost lease. Then the
 	// worker gives it up: the attempt has failed, the job is retried or buried like any other, and another handler gets the
-	// slot; see Hooks.Stuck and Worker.Counters. 0 means 10 s, a negative value never.
+	// slot; see Hooks.Stuck. 0 means 10 s, a negative value never.
 	StuckAfter time.Duration
 	// Logger logs failures. nil means slog.Default().
 	Logger *slog.Logger

@@ -70,8 +70,7 @@ func (r *run) attend() (old []*task, next time.Duration) {
 	someDue := false
 	for t := range r.tasks {
 		if !t.settling && !t.giveUpAt.IsZero() && isDue(t.giveUpAt) {
-			t.settling = true // its result does not count any more
-			go t.giveUp()
+			t.giveUp()
 		}
 		switch {
 		case t.lost:

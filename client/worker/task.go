@@ -33,7 +33,7 @@ type task struct {
 	slotFreed     bool // when it was given up
 	extending     bool // a call extends the lease
 	lost          bool // the lease is lost
-	settling      bool // the job is being settled
+	settling      bool // the job is being settled, by whoever has set this
 }
 
 type timeoutError time.Duration
@@ -63,10 +63,13 @@ func (t *task) do() (err error) {
 		why := context.Cause(t.ctx)
 		handled(failureOf(err))
 		t.cancel(nil)
-		t.handled(t)
-		if t.beginToSettle() {
+		took := time.Since(began)
+		switch {
+		case t.handled(t):
 			defer t.finish(t)
-			t.settle(settleContext{t.reporting, ctx}, err, why, time.Since(began))
+			t.settle(settleContext{t.reporting, ctx}, err, why, took)
+		case t.givenUp:
+			t.log().Info("handler has returned after it was given up; its result does not count", "after", duration.Format(took.Round(time.Millisecond)))
 		}
 	}()
 	t.tell("Started", t.options.Hooks.Started)
@@ -97,18 +100,6 @@ func (t *task) logPanic(name string) {
 	}
 }
 
-// beginToSettle reports whether the caller is the first to settle the job; only that one settles it and
-// finishes the task.
-func (t *task) beginToSettle() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.settling {
-		return false
-	}
-	t.settling = true
-	return true
-}
-
 // releaseUnstarted releases a job that was not started. No hook is called, because to others it was ready all
 // along.
 func (t *task) releaseUnstarted() {
@@ -120,7 +111,6 @@ func (t *task) releaseUnstarted() {
 // leave releases the job although its handler still runs, because the worker stops.
 func (t *task) leave() {
 	defer t.finish(t)
-	t.counters.stuck.Add(1)
 	t.log().Error("handler does not return, though its context has ended")
 	t.tell("Stuck", t.options.Hooks.Stuck)
 	t.release(t.reporting)
