@@ -111,6 +111,9 @@ func TestInvalid(t *testing.T) {
 			}
 		}
 	}
+	if err := worker.Run[int](t.Context(), c, "t", nil); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), `that of topic "t" is nil`) {
+		t.Errorf("Run of no handler: %v", err)
+	}
 	l.(*net.TCPListener).SetDeadline(time.Now())
 	if conn, err := l.Accept(); err == nil {
 		conn.Close()

@@ -1,13 +1,18 @@
 // Package worker runs handlers on the jobs of topics, as an HTTP server runs handlers on requests: it reserves
 // each job, calls the handler, and acknowledges the job or schedules a retry.
 //
-//	mux := worker.NewMux()
-//	worker.Handle(mux, "close_order", func(ctx context.Context, o Order) error {
+//	const CloseOrder client.Topic[Order] = "close_order" // producers call CloseOrder.Push
+//
+//	err := worker.Run(ctx, c, CloseOrder, func(ctx context.Context, o Order) error { // until ctx is done
 //		return closeIfUnpaid(ctx, o.ID)
 //	})
-//	err := worker.New(c, mux, worker.Options{}).Run(ctx) // until ctx is done
 //
-// Producers push such orders with client.Topic.
+// For several topics, other bodies than JSON, or options, fill a Mux:
+//
+//	mux := worker.NewMux()
+//	worker.Handle(mux, CloseOrder, closeOrder)
+//	mux.HandleFunc("mail", sendMail, worker.TopicOptions{Rate: 10}) // a func(context.Context, *worker.Job) error
+//	err := worker.New(c, mux, worker.Options{Concurrency: 20}).Run(ctx)
 //
 // A job is delivered at least once: again after an error or a crash, and if its lease ends before it was
 // acknowledged. So calling a handler twice should do no harm; Job.Token helps where that is hard. A job that
@@ -24,6 +29,14 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
 )
+
+// Run handles the topic's jobs, whose bodies are T as JSON, with f until ctx is done. It is Worker.Run for a single handler without
+// options; JobOf returns f's job.
+func Run[T any](ctx context.Context, c *client.Client, topic client.Topic[T], f func(ctx context.Context, value T) error) error {
+	mux := NewMux()
+	Handle(mux, topic, f)
+	return New(c, mux, Options{}).Run(ctx)
+}
 
 // Worker runs the handlers of a mux. Create it with New.
 type Worker struct {
