@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,31 @@ func TestLeaseOfTheProducer(t *testing.T) {
 		g.leave <- nil
 		r.stop()
 	}
+}
+
+// A job that runs longer than its producer's lease is logged each time that another lease is over.
+func TestJobsLongerThanTheirLeases(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	g := newGate()
+	var log redistest.Log
+	f.push("short", "t", client.TTR(300*time.Millisecond))
+	f.push("long", "t", client.TTR(time.Hour))
+	r := f.run(one(g.handle), worker.Options{Logger: log.Logger()})
+	logged := func() []string {
+		return log.Lines("level=WARN", "runs longer than its lease", "job=short attempt=1 lease=300ms")
+	}
+	until(t, "two leases are over", func() bool { return len(logged()) >= 2 })
+	for i, line := range logged() {
+		_, text, _ := strings.Cut(line, "running=")
+		if running, err := time.ParseDuration(strings.TrimSpace(text)); err != nil || running < time.Duration(i+1)*300*time.Millisecond {
+			t.Errorf("line %d: running for %v, %v", i+1, running, err)
+		}
+	}
+	g.leave <- nil
+	g.leave <- nil
+	r.stop()
+	log.Expect(t, len(logged()), "level=")
 }
 
 // When a lease is lost, its handler's context ends, and its result is reported as lost.

@@ -18,8 +18,9 @@ type Options struct {
 	// Concurrency is how many jobs of all topics together are handled at a time, 10,000 at most. 0 means 10.
 	Concurrency int
 	// Lease is how long a job is reserved; it is extended after a third of that while its handler runs. After
-	// a crash of the worker, its jobs are redelivered when their leases end. 0 means as the producer says
-	// (client.TTR), or 30 s. The minimum is 100 ms, because extending takes some round trips.
+	// a crash of the worker, its jobs are redelivered when their leases end. A job that runs longer than its lease is
+	// logged each time that another one is over. 0 means as the producer says (client.TTR), or 30 s. The minimum is
+	// 100 ms, because extending takes some round trips.
 	Lease time.Duration
 	// Timeout is how long a handler may run. Then its context ends; its result still counts. 0 means no
 	// limit.

@@ -11,7 +11,9 @@ import (
 
 // started records that the task's handler starts. The caller holds run.mu.
 func (t *task) started() {
-	t.runs = true
+	t.runs, t.began = true, time.Now()
+	t.longAt = t.began.Add(t.lease)
+	t.attendAt(t.longAt)
 	switch timeout := t.served.options.Timeout; {
 	case t.lost:
 		t.endsIn(0)

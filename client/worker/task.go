@@ -23,11 +23,14 @@ type task struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc // ends the handler's context
 	untold   bool                    // the result was not stored
+	lease    time.Duration           // as it was reserved
 
 	// Guarded by run.mu:
 	renewAt       time.Time
 	bufferedUntil time.Time // when it is released, unless it has a slot by then
 	runs          bool      // its handler has been started
+	began         time.Time // when it was started
+	longAt        time.Time // when to log that it has run for another lease
 	giveUpAt      time.Time // when to give the handler up, if its context has ended by then; zero if it has no timeout
 	givenUp       bool
 	slotFreed     bool // when it was given up
@@ -45,7 +48,7 @@ func (t timeoutError) Error() string {
 func (t timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 func newTask(r *run, s *served, d *client.Delivery) *task {
-	t := &task{run: r, served: s, delivery: d}
+	t := &task{run: r, served: s, delivery: d, lease: d.Lease()}
 	t.job = &Job{Message: d.Message, Attempt: d.Attempt, MaxAttempts: d.MaxAttempts, Token: d.Token, LateBy: d.LateBy}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithValue(r.handlers, jobKey{}, t.job))
 	t.renewAt = renewalOf(d)
