@@ -147,13 +147,11 @@ func invalidCallsOnJobs(c *client.Client) map[string]invalid {
 	ctx, d := context.Background(), c.Delivery("t", "a", 1)
 	deliveries := []*client.Delivery{d}
 	return map[string]invalid{
-		"retry: option":          {d.Retry(ctx, 1, nil), "invalid option: it is nil"},
-		"bury: option":           {d.Bury(ctx, "reason", client.Cause(nil), nil), "invalid option: it is nil"},
 		"ack batch: nil":         {errOf(c.AckBatch(ctx, append(deliveries, nil))), "delivery 1: invalid delivery: it is none that a Client has given"},
 		"ack batch: zero":        {errOf(c.AckBatch(ctx, append(deliveries, new(client.Delivery)))), "delivery 1: invalid delivery: it is none that a Client has given"},
 		"extend batch: nil":      {errOf(c.ExtendBatch(ctx, []*client.Delivery{nil}, time.Hour)), "delivery 0: invalid delivery: "},
-		"retry: delay":           {d.Retry(ctx, -1), "invalid delay: -1ns "},
-		"snooze: delay":          {d.Snooze(ctx, -1), "invalid delay: -1ns "},
+		"retry: delay":           {d.Retry(ctx, -1, nil), "invalid delay: -1ns "},
+		"release: delay":         {d.Release(ctx, -1), "invalid delay: -1ns "},
 		"extend: lease 0":        {d.Extend(ctx, 0), "invalid lease: 0s "},
 		"extend: long lease":     {d.Extend(ctx, client.MaxLease+1), "invalid lease: 24h0m0.000000001s "},
 		"extend batch: lease":    {errOf(c.ExtendBatch(ctx, nil, -1)), "invalid lease: -1ns "},

@@ -165,9 +165,9 @@ func (w *limitedCrowd) work(d *client.Delivery) {
 	w.end(d.Topic, d.ID, d.Token)
 	switch rand.N(20) {
 	case 0:
-		d.Retry(ctx, time.Duration(rand.N(10))*time.Millisecond)
+		d.Retry(ctx, time.Duration(rand.N(10))*time.Millisecond, nil)
 	case 1:
-		d.Release(ctx)
+		d.Release(ctx, 0)
 	default:
 		w.done(d.ID, d.Ack(ctx))
 	}

@@ -121,7 +121,7 @@ func TestDeadOfPartitions(t *testing.T) {
 	list, err := f.ReserveBatch(t.Context(), "t", 500, time.Hour)
 	check(t, err)
 	for _, d := range list {
-		check(t, d.Bury(t.Context(), "why"))
+		check(t, d.Bury(t.Context(), errors.New("why")))
 	}
 	var letters []client.DeadLetter
 	for l, err := range f.Dead(t.Context(), "t") {

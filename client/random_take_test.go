@@ -122,7 +122,7 @@ func retryStep(r *modelRun) {
 	}
 	r.settle(fmt.Sprint("retry in ", delay, " of "), func(h *modelHold) error { return r.model.retry(h.Topic, h.ID, h.lease, h.limit, later) },
 		func(h *modelHold) error {
-			err := h.Retry(r.TB.Context(), delay, client.Cause(errors.New("failed")))
+			err := h.Retry(r.TB.Context(), delay, errors.New("failed"))
 			if err == nil && later {
 				r.learn(h.ID, delay)
 			}
@@ -135,9 +135,9 @@ func releaseStep(r *modelRun) {
 	r.settle(fmt.Sprint("release of, postponed ", later), func(h *modelHold) error { return r.model.release(h.Topic, h.ID, h.lease, later) },
 		func(h *modelHold) error {
 			if !later {
-				return h.Release(r.TB.Context())
+				return h.Release(r.TB.Context(), 0)
 			}
-			err := h.Snooze(r.TB.Context(), delay)
+			err := h.Release(r.TB.Context(), delay)
 			if err == nil {
 				r.learn(h.ID, delay)
 			}
@@ -148,7 +148,7 @@ func releaseStep(r *modelRun) {
 func buryStep(r *modelRun) {
 	r.settle("bury", func(h *modelHold) error {
 		return r.model.settle(h.Topic, h.ID, h.lease, func() error { r.model.bury(h.ID); return nil })
-	}, func(h *modelHold) error { return h.Bury(r.TB.Context(), "why") })
+	}, func(h *modelHold) error { return h.Bury(r.TB.Context(), errors.New("why")) })
 }
 
 func extendStep(r *modelRun) {

@@ -148,7 +148,7 @@ func TestFetch(t *testing.T) {
 	// A job that has used up the caller's attempts becomes a dead letter.
 	f.Flush()
 	f.push("a", "t")
-	check(t, f.reserve("t").Retry(t.Context(), 0))
+	check(t, f.reserve("t").Retry(t.Context(), 0, nil))
 	_, err := f.Fetch(t.Context(), client.FetchOptions{Topics: fetchTopics("t"), Max: 1, MaxAttempts: 1, NoWait: true})
 	if expectErr(t, "Fetch", err, client.ErrEmpty); !slices.Equal(f.dead("t"), []string{"a"}) {
 		t.Errorf("dead are %q", f.dead("t"))

@@ -169,12 +169,12 @@ func ExampleRetryAfter() {
 }
 
 // The job comes too early: the attempt does not count.
-func ExampleSnooze() {
+func ExampleRelease() {
 	asked, handled := 0, make(chan bool)
 	mux := worker.NewMux()
 	mux.HandleFunc("ship", func(_ context.Context, job *worker.Job) error {
 		if asked++; asked < 3 {
-			return worker.Snooze(10 * time.Millisecond)
+			return worker.Release(10 * time.Millisecond)
 		}
 		fmt.Println("shipped at attempt", job.Attempt)
 		handled <- true

@@ -177,7 +177,7 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 		{"success", nil, []string{"started a", "done a"}, ""},
 		{"failure", worker.RetryAfter(errors.New("no"), time.Hour), []string{"started a", "failed a", "retried a after 1h0m0s"}, client.StateWaiting},
 		{"bury", worker.Bury(errors.New("no")), []string{"started a", "failed a", "buried a"}, client.StateDead},
-		{"snooze", worker.Snooze(time.Hour), []string{"started a", "snoozed a for 1h0m0s"}, client.StateWaiting},
+		{"release", worker.Release(time.Hour), []string{"started a", "released a for 1h0m0s"}, client.StateWaiting},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

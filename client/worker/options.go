@@ -46,7 +46,7 @@ type Options struct {
 // Hooks are called when something happens; nil ones are skipped. They must be safe for concurrent use and
 // return quickly.
 //
-// Each delivery calls Started once, then one of Done, Retried, Buried, Snoozed, Released and LeaseLost.
+// Each delivery calls Started once, then one of Done, Retried, Buried, Released and LeaseLost.
 // Failed comes before Retried or Buried. Stuck comes before Failed, LeaseLost or, when the worker stops, Released. What a
 // handler does after Stuck is not reported. A panic of a hook is logged.
 type Hooks struct {
@@ -55,9 +55,9 @@ type Hooks struct {
 	Failed  func(job *Job, took time.Duration, err error)  // it returned an error or panicked
 	Retried func(job *Job, delay time.Duration, err error) // the job will be delivered again
 	Buried  func(job *Job, err error)                      // the job is a dead letter
-	Snoozed func(job *Job, delay time.Duration)            // the job will be delivered again, see Snooze
-	// Released: the job was released because the worker stops.
-	Released func(job *Job)
+	// Released: the job will be delivered again after the delay, and the attempt does not count. See Release; it is at once if
+	// the worker stops.
+	Released func(job *Job, delay time.Duration)
 	// LeaseLost: the lease was lost or the result could not be stored. The job may be delivered again.
 	LeaseLost func(job *Job)
 	// Stuck: the handler has not returned although its context has ended, for Options.StuckAfter or because the worker stops.

@@ -133,7 +133,7 @@ func TestPanicsOfTheProgram(t *testing.T) {
 	hooks := worker.Hooks{
 		Started: func(*worker.Job) { boom() }, Done: func(*worker.Job, time.Duration) { boom() },
 		Failed: func(*worker.Job, time.Duration, error) { boom() }, Retried: func(*worker.Job, time.Duration, error) { boom() },
-		Buried: func(*worker.Job, error) { boom() }, Snoozed: func(*worker.Job, time.Duration) { boom() },
+		Buried: func(*worker.Job, error) { boom() }, Released: func(*worker.Job, time.Duration) { boom() },
 	}
 	for _, c := range []struct {
 		name    string
@@ -149,7 +149,7 @@ func TestPanicsOfTheProgram(t *testing.T) {
 		{name: "hooks, done", options: worker.Options{Hooks: hooks}, logged: []string{"Started", "Done"}},
 		{name: "hooks, retried", err: worker.RetryAfter(errors.New("no"), time.Hour), options: worker.Options{Hooks: hooks}, state: client.StateWaiting, error: "no", logged: []string{"Started", "Failed", "Retried"}},
 		{name: "hooks, buried", err: worker.Bury(errors.New("no")), options: worker.Options{Hooks: hooks}, state: client.StateDead, error: "no", logged: []string{"Started", "Failed", "Buried"}},
-		{name: "hooks, snoozed", err: worker.Snooze(time.Hour), options: worker.Options{Hooks: hooks}, state: client.StateWaiting, logged: []string{"Started", "Snoozed"}},
+		{name: "hooks, released", err: worker.Release(time.Hour), options: worker.Options{Hooks: hooks}, state: client.StateWaiting, logged: []string{"Started", "Released"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := start(t)

@@ -108,7 +108,7 @@ func (t *task) logPanic(name string) {
 func (t *task) releaseUnstarted() {
 	defer t.finish(t)
 	defer t.cancel(nil)
-	t.report(t.reporting, "release", t.delivery.Release)
+	t.report(t.reporting, release, t.returnAfter(0))
 }
 
 // leave releases the job although its handler still runs, because the worker stops.
@@ -116,7 +116,7 @@ func (t *task) leave() {
 	defer t.finish(t)
 	t.log().Error("handler does not return, though its context has ended")
 	t.tell("Stuck", t.options.Hooks.Stuck)
-	t.release(t.reporting)
+	t.release(t.reporting, 0)
 }
 
 // settleContext is the context of a call that settles a handled job. It ends with run.reporting, and has the values of
@@ -141,7 +141,7 @@ func (t *task) settle(ctx context.Context, err, why error, took time.Duration) {
 			t.hook("Done", hooks.Done != nil, func() { hooks.Done(t.job, took) })
 		}
 	case why == errStopping:
-		t.release(ctx)
+		t.release(ctx, 0)
 	case why == client.ErrLeaseLost:
 		t.log().Warn(leaseLost)
 		t.settled(false)
@@ -158,21 +158,18 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 		v = &verdict{kind: retryAfter, delay: t.backoff(err)}
 	}
 	delay := min(max(v.delay, 0), client.MaxDelay)
-	if v.kind == snooze {
+	if v.kind == release {
 		t.backOff(v)
-		ok := t.report(ctx, snooze, func(ctx context.Context) error { return t.delivery.Snooze(ctx, delay) })
-		if t.settled(ok) {
-			t.hook("Snoozed", hooks.Snoozed != nil, func() { hooks.Snoozed(t.job, delay) })
-		}
+		t.release(ctx, delay)
 		return
 	}
 	t.hook("Failed", hooks.Failed != nil, func() { hooks.Failed(t.job, took, err) })
 	dead := v.kind == bury
 	ok := t.report(ctx, v.kind, func(ctx context.Context) error {
 		if v.kind == bury {
-			return t.delivery.Bury(ctx, err.Error(), client.Cause(err))
+			return t.delivery.Bury(ctx, err)
 		}
-		failed := t.delivery.Retry(ctx, delay, client.Cause(err))
+		failed := t.delivery.Retry(ctx, delay, err)
 		if errors.Is(failed, client.ErrExhausted) {
 			dead, failed = true, nil
 		}
@@ -207,10 +204,15 @@ func (t *task) backOff(v *verdict) {
 	}
 }
 
-func (t *task) release(ctx context.Context) {
-	if t.settled(t.report(ctx, "release", t.delivery.Release)) {
-		t.tell("Released", t.options.Hooks.Released)
+func (t *task) release(ctx context.Context, delay time.Duration) {
+	hook := t.options.Hooks.Released
+	if t.settled(t.report(ctx, release, t.returnAfter(delay))) {
+		t.hook("Released", hook != nil, func() { hook(t.job, delay) })
 	}
+}
+
+func (t *task) returnAfter(delay time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error { return t.delivery.Release(ctx, delay) }
 }
 
 // settled returns ok. If it is false it calls LeaseLost, because the job may be delivered again.
@@ -256,14 +258,14 @@ type verdict struct {
 // What happens to the job.
 const (
 	retryAfter = "retry"
-	snooze     = "snooze"
+	release    = "release"
 	bury       = "bury"
 )
 
-// failureOf returns a handler's error, but nil for a job that it snoozes, because nothing has failed.
+// failureOf returns a handler's error, but nil for a job that it releases, because nothing has failed.
 func failureOf(err error) error {
 	var v *verdict
-	if errors.As(err, &v) && v.kind == snooze {
+	if errors.As(err, &v) && v.kind == release {
 		return nil
 	}
 	return err
@@ -281,17 +283,17 @@ func RetryAfter(err error, delay time.Duration) error {
 	return &verdict{err: err, kind: retryAfter, delay: delay}
 }
 
-// Snooze makes the job be delivered again after that delay without counting the attempt, for a job whose time
+// Release makes the job be delivered again after that delay without counting the attempt, for a job whose time
 // has not come although nothing failed.
-func Snooze(delay time.Duration) error {
-	return &verdict{err: fmt.Errorf("snoozed for %v", duration.Format(delay)), kind: snooze, delay: delay}
+func Release(delay time.Duration) error {
+	return &verdict{err: fmt.Errorf("released for %v", duration.Format(delay)), kind: release, delay: delay}
 }
 
 // BackOff stops delivery of the topic to all consumers for that time, and delivers this job again after it
 // without counting the attempt. Use it when another service asks to slow down, for example with HTTP 429. It
 // never shortens a longer pause of the topic. See client.BackOff.
 func BackOff(topic string, d time.Duration) error {
-	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, duration.Format(d)), kind: snooze, delay: d, topic: topic}
+	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, duration.Format(d)), kind: release, delay: d, topic: topic}
 }
 
 // Bury returns err, but the job becomes a dead letter at once: retrying cannot help.

@@ -113,7 +113,7 @@ func settle(ctx context.Context, d *client.Delivery, notPrinted error) error {
 	if notPrinted == nil {
 		return acknowledge(ctx, d)
 	}
-	err := d.Release(context.WithoutCancel(ctx))
+	err := d.Release(context.WithoutCancel(ctx), 0)
 	switch {
 	case err == nil:
 		return fmt.Errorf("%w; job %q is ready again", notPrinted, d.ID)

@@ -86,7 +86,7 @@ var Routes = []Route{
 	{"POST", "/v1/jobs/{id}/retry", nil, join(reference, delay, line("error")), settle(retry)},
 	{"POST", "/v1/jobs/{id}/release", nil, join(reference, delay), settle(release)},
 	{"POST", "/v1/jobs/{id}/extend", nil, join(reference, required(lease)), settle(extend)},
-	{"POST", "/v1/jobs/{id}/bury", nil, join(reference, line("reason"), line("error")), settle(bury)},
+	{"POST", "/v1/jobs/{id}/bury", nil, join(reference, line("error")), settle(bury)},
 
 	{"GET", "/v1/topics", []Parameter{plain("contains", ""), count("limit", inspect.MaxPage, inspect.MaxPage), cursor}, nil, (*call).topics},
 	{"GET", "/v1/topics/{topic}", nil, nil, (*call).oneTopic},

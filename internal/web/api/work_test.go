@@ -77,14 +77,14 @@ func TestSettlements(t *testing.T) {
 		"retry later":       {"retry", `,"delay":60`, 200, `{"state":"waiting"}`, client.StateWaiting, leaseLost},
 		"release":           {"release", ``, 204, "", client.StateReady, leaseLost},
 		"release for later": {"release", `,"delay":"1m"`, 204, "", client.StateWaiting, leaseLost},
-		"bury":              {"bury", `,"reason":"bad","error":"closed"`, 204, "", client.StateDead, leaseLost},
+		"bury":              {"bury", `,"error":"closed"`, 204, "", client.StateDead, leaseLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.t = t
 			f.push("a", "t")
 			reference := f.reserve("1m")
 			f.do("POST", "/v1/jobs/a/"+c.path, "{"+reference+c.more+"}").expect(c.status, c.body)
-			if job, _ := f.Get(t.Context(), "a"); job.State != c.state || strings.Contains(c.more, "closed") != (job.Error == "closed") || strings.Contains(c.more, "bad") != (job.Reason == "bad") {
+			if job, _ := f.Get(t.Context(), "a"); job.State != c.state || strings.Contains(c.more, "closed") != (job.Error == "closed") || (c.path == "bury") != (job.Reason == "closed") {
 				t.Errorf("%+v, want it %s", job, c.state)
 			}
 			f.do("POST", "/v1/jobs/a/"+c.path, "{"+reference+c.more+"}").problem(c.again, "", "", "")
