@@ -52,11 +52,18 @@ type Delivery struct {
 	unknown  bool // an Ack may have been done
 }
 
+// DefaultMaxAttempts is how often a job is delivered to consumers that reserve if neither its producer nor the consumer says so.
+// With worker.DefaultBackoff that takes about a day.
+const DefaultMaxAttempts = 25
+
+// limitOf returns a consumer's maximum of attempts as the store has it, where 0 is any number.
+func limitOf(attempts int) int { return max(cmp.Or(attempts, DefaultMaxAttempts), 0) }
+
 // deliveries makes Deliveries of reserved jobs.
 func (c *Client) deliveries(got wait.Jobs, o FetchOptions) []*Delivery {
 	list := make([]*Delivery, len(got.Jobs))
 	for i, job := range got.Jobs {
-		l, limit := got.Leases[i], o.attempts(job.Topic)
+		l, limit := got.Leases[i], limitOf(o.attempts(job.Topic))
 		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, limit: limit}
 		if d.MaxAttempts == 0 {
 			d.MaxAttempts = limit

@@ -135,7 +135,7 @@ func invalidTakes(c *client.Client) map[string]invalid {
 		"fetch: large max":       {fetch(client.FetchOptions{Topics: topics, Max: 251}), "invalid max: 251 "},
 		"fetch: lease":           {fetch(client.FetchOptions{Topics: topics, Max: 1, Lease: -1}), "invalid lease: -1ns "},
 		"fetch: timeout":         {fetch(client.FetchOptions{Topics: topics, Max: 1, Timeout: -1}), "invalid timeout: "},
-		"fetch: attempts":        {fetch(client.FetchOptions{Topics: topics, Max: 1, MaxAttempts: -1}), "invalid max attempts: -1 "},
+		"fetch: attempts":        {fetch(client.FetchOptions{Topics: topics, Max: 1, MaxAttempts: math.MaxInt32 + 1}), "invalid max attempts: 2147483648 "},
 		"pop: topic":             {errOf(c.Pop(ctx, "")), "invalid topic: "},
 		"bpop: topic":            {errOf(c.BPop(ctx, 0, "")), "invalid topic: "},
 		"bpop: timeout":          {errOf(c.BPop(ctx, -1, "t")), "invalid timeout: "},

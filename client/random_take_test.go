@@ -39,14 +39,14 @@ func reserveStep(r *modelRun) {
 	topic, n := r.topic(), 1+r.IntN(3)
 	lease := pick(r.Rand, []time.Duration{0, time.Hour})
 	list, err := r.ReserveBatch(r.TB.Context(), topic, n, lease)
-	want := r.model.reserve(r.taking([]string{topic}, n, deliveryIDs(list)), 0)
+	want := r.model.reserve(r.taking([]string{topic}, n, deliveryIDs(list)), client.DefaultMaxAttempts)
 	r.note(fmt.Sprintf("reserve %d of %s for %v", n, topic, lease), err, errEmptyIf(len(want) == 0))
-	r.hold(list, want, 0)
+	r.hold(list, want, client.DefaultMaxAttempts)
 }
 
 // fetch may wait, so it is called only if there is a job.
 func fetchStep(r *modelRun) {
-	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(3)
+	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(4)-1
 	if !slices.ContainsFunc(r.model.queuesOf(r.model.delivered(topics)), func(queue string) bool {
 		topic, _, _ := strings.Cut(queue, " of ")
 		return r.model.isOpen(queue) && slices.ContainsFunc(r.model.queues[queue], func(id string) bool { return r.isSimple(topic, id) })
@@ -61,9 +61,10 @@ func fetchStep(r *modelRun) {
 	list, err := r.Fetch(r.TB.Context(), o)
 	call := r.taking(topics, n, deliveryIDs(list))
 	call.some = true
-	want := r.model.reserve(call, most)
+	limit := map[int]int{-1: 0, 0: client.DefaultMaxAttempts, 1: 1, 2: 2}[most]
+	want := r.model.reserve(call, limit)
 	r.note(fmt.Sprintf("fetch %d of %v, %d attempts", n, topics, most), err, nil)
-	r.hold(list, want, most)
+	r.hold(list, want, limit)
 }
 
 // isSimple reports whether the entry belongs to a job that any consumer may reserve.

@@ -34,7 +34,7 @@ func TestHandle(t *testing.T) {
 	_, err := f.Push(t.Context(), m, 50*time.Millisecond)
 	check(t, err)
 	job := next(t, jobs)
-	if !reflect.DeepEqual(job.Message, m) || job.Attempt != 1 || job.MaxAttempts != 10 || job.Token <= 0 || job.LateBy < 0 {
+	if !reflect.DeepEqual(job.Message, m) || job.Attempt != 1 || job.MaxAttempts != client.DefaultMaxAttempts || job.Token <= 0 || job.LateBy < 0 {
 		t.Errorf("got %+v", job)
 	}
 	e.await(t, "started a", "done a")

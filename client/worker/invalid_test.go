@@ -33,14 +33,12 @@ func mistakes(c *client.Client) []mistake {
 		{"high concurrency", c, fine(), worker.Options{Concurrency: 10_001}, []string{"concurrency: 10001 is not from 1 to 10000"}},
 		{"lease", c, fine(), worker.Options{Lease: -1}, []string{"lease: -1ns is not from 0 to 24h"}},
 		{"long lease", c, fine(), worker.Options{Lease: client.MaxLease + 1}, []string{"lease: 24h0m0.000000001s is not from 0 to 24h"}},
-		{"timeout", c, fine(), worker.Options{Timeout: -1}, []string{"timeout: -1ns is negative; 0 means no limit"}},
 		{"tiny lease", c, fine(), worker.Options{Lease: 5}, []string{"lease: 5ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"}},
 		{"tiny timeout", c, fine(), worker.Options{Timeout: time.Millisecond - 1}, []string{"timeout: 999.999µs is less than a millisecond"}},
 		{"tiny grace", c, fine(), worker.Options{Grace: 10}, []string{"grace: 10ns is less than a millisecond"}},
 		{"zero client", new(client.Client), fine(), worker.Options{}, []string{"client: it was not made with"}},
 		{"client of succeed", client.New(nil), fine(), worker.Options{}, []string{"redis: it is nil"}},
-		{"attempts", c, fine(), worker.Options{MaxAttempts: -1}, []string{"max attempts: -1 is not from 1 to 2147483647; 0 means 10"}},
-		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is not from 1"}},
+		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is above 2147483647; 0 means 25, a negative number no limit"}},
 	}
 }
 
@@ -87,7 +85,6 @@ func mistakesOfTopics(c *client.Client) (list []mistake) {
 		{"a topic's long lease", worker.TopicOptions{Lease: client.MaxLease + 1}, `lease: that of topic "t" is 24h0m0.000000001s`},
 		{"a topic's lease without unit", worker.TopicOptions{Lease: 30}, `lease: that of topic "t" is 30ns`},
 		{"a topic's timeout without unit", worker.TopicOptions{Timeout: 30}, `timeout: that of topic "t" is 30ns: want 1ms or more, 0 for that of the worker, or less than 0 for no limit`},
-		{"a topic's attempts", worker.TopicOptions{MaxAttempts: -1}, `max attempts: that of topic "t" is -1`},
 		{"a topic's many attempts", worker.TopicOptions{MaxAttempts: math.MaxInt32 + 1}, `max attempts: that of topic "t" is 2147483648`},
 		{"a topic's nil middleware", worker.TopicOptions{Middleware: []worker.Middleware{nil}}, "middleware: it is nil"},
 	} {

@@ -22,10 +22,11 @@ type Options struct {
 	// logged each time that another one is over. 0 means as the producer says (client.TTR), or 30 s. The minimum is
 	// 100 ms, because extending takes some round trips.
 	Lease time.Duration
-	// Timeout is how long a handler may run. Then its context ends; its result still counts. 0 means no
-	// limit.
+	// Timeout is how long a handler may run. Then its context ends; its result still counts. 0 or less means
+	// no limit.
 	Timeout time.Duration
-	// MaxAttempts is the number of attempts of jobs whose producer set none (client.MaxAttempts). 0 means 10.
+	// MaxAttempts is the number of attempts of jobs whose producer set none (client.MaxAttempts). 0 means
+	// client.DefaultMaxAttempts, a negative number no limit.
 	MaxAttempts int
 	// Backoff returns the delay before a job is tried again after job.Attempt has failed with err. nil means DefaultBackoff,
 	// which also takes its place if it panics.
@@ -80,7 +81,7 @@ type TopicOptions struct {
 	Rate float64
 
 	Lease time.Duration
-	// Timeout may be negative for no limit.
+	// Timeout and MaxAttempts may be negative for no limit.
 	Timeout     time.Duration
 	MaxAttempts int
 	Backoff     func(job *Job, err error) time.Duration
@@ -103,8 +104,8 @@ func (o TopicOptions) check(name string) error {
 		return wrong("lease", "%s: want 1ms to %s, or 0 for that of the worker; %s", duration.Format(o.Lease), duration.Bound(client.MaxLease), store.Units)
 	case store.LacksUnit(o.Timeout):
 		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit; %s", duration.Format(o.Timeout), store.Units)
-	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
-		return wrong("max attempts", "%d: want 1 to %d, or 0 for those of the worker", o.MaxAttempts, math.MaxInt32)
+	case o.MaxAttempts > math.MaxInt32:
+		return wrong("max attempts", "%d: want 1 to %d, 0 for those of the worker, or less than 0 for no limit", o.MaxAttempts, math.MaxInt32)
 	}
 	return checkMiddleware(o.Middleware)
 }
@@ -119,7 +120,6 @@ func checkUnit(field string, d time.Duration) error {
 const (
 	maxConcurrency     = 10_000
 	defaultConcurrency = 10
-	defaultAttempts    = 10
 	defaultGrace       = 10 * time.Second
 	defaultStuckAfter  = 10 * time.Second
 )
@@ -130,17 +130,14 @@ func (o Options) check() error {
 		return invalid("concurrency", "%d is not from 1 to %d; 0 means %d", o.Concurrency, maxConcurrency, defaultConcurrency)
 	case o.Lease < 0 || o.Lease > client.MaxLease:
 		return invalid("lease", "%s is not from 0 to %s", duration.Format(o.Lease), duration.Bound(client.MaxLease))
-	case o.Timeout < 0:
-		return invalid("timeout", "%v is negative; 0 means no limit", duration.Format(o.Timeout))
-	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
-		return invalid("max attempts", "%d is not from 1 to %d; 0 means %d", o.MaxAttempts, math.MaxInt32, defaultAttempts)
+	case o.MaxAttempts > math.MaxInt32:
+		return invalid("max attempts", "%d is above %d; 0 means %d, a negative number no limit", o.MaxAttempts, math.MaxInt32, client.DefaultMaxAttempts)
 	}
 	return cmp.Or(checkUnit("lease", o.Lease), checkUnit("timeout", o.Timeout), checkUnit("grace", o.Grace), checkUnit("stuck after", o.StuckAfter))
 }
 
 func (o Options) withDefaults() Options {
 	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
-	o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
 	o.Grace = max(cmp.Or(o.Grace, defaultGrace), 0)
 	o.StuckAfter = cmp.Or(o.StuckAfter, defaultStuckAfter)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
@@ -166,12 +163,11 @@ func (o TopicOptions) within(w Options, maxActive int) TopicOptions {
 	return o
 }
 
-// DefaultBackoff returns a random delay from 1 ms up to 2 s after the first attempt, 4 s after the second,
-// and so on up to an hour ("full jitter": jobs that fail together are not retried together).
+// DefaultBackoff returns attempt³ seconds, 4 hours at most, times a random number from 0.5 to 1.5, so that jobs that
+// failed together are not retried together: 1 s after the first attempt, 8 s after the second, 17 minutes after the
+// tenth. The delays between client.DefaultMaxAttempts attempts add up to 25 hours on average, and to 12.5 at least.
 func DefaultBackoff(job *Job, _ error) time.Duration {
-	longest, attempt := time.Hour, job.Attempt
-	if attempt < 12 { // 2^12 s is more than an hour
-		longest = time.Second << max(attempt, 0)
-	}
-	return time.Millisecond + rand.N(longest-time.Millisecond+1)
+	n := time.Duration(min(max(job.Attempt, 1), 25)) // 25³ s are more than 4 hours
+	mean := min(n*n*n*time.Second, 4*time.Hour)
+	return mean/2 + rand.N(mean)
 }

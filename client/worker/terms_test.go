@@ -30,6 +30,8 @@ func TestTermsOfATopic(t *testing.T) {
 		{"the topic's alone", own, worker.Options{}, terms{2, 3, 4, 5}},
 		{"the worker's", worker.TopicOptions{}, all, terms{20, 30, 40, 50}},
 		{"no timeout", worker.TopicOptions{Timeout: -1}, all, terms{20, 0, 40, 50}},
+		{"no limit of a topic", worker.TopicOptions{MaxAttempts: -1}, all, terms{20, 30, 0, 50}},
+		{"the topic's instead of no limit", own, worker.Options{Timeout: -1, MaxAttempts: -1}, terms{2, 3, 4, 5}},
 	} {
 		for _, run := range []string{"Run", "RunOne"} {
 			t.Run(c.name+" "+run, func(t *testing.T) {

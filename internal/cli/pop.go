@@ -46,7 +46,7 @@ func (c *call) take(ctx context.Context, o client.FetchOptions) (reply, error) {
 		return reply{}, outputError(err)
 	}
 	topic := c.arguments[0]
-	o.Topics, o.Max, o.Lease = []client.FetchTopic{{Topic: topic}}, 1, popLease
+	o.Topics, o.Max, o.Lease, o.MaxAttempts = []client.FetchTopic{{Topic: topic}}, 1, popLease, -1
 	list, err := c.client.Fetch(ctx, o)
 	var m client.Message
 	switch {

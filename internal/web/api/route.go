@@ -79,7 +79,7 @@ var Routes = []Route{
 	{"DELETE", "/v1/jobs/{id}", nil, nil, (*call).remove},
 	{"PATCH", "/v1/jobs/{id}", nil, required(delay), (*call).reschedule},
 
-	{"POST", "/v1/reserve", []Parameter{wait}, join(required(texts("topics", maxTopics, maxTopic)), integer("max", 1, maxReserve), lease, maxAttempts), (*call).reserve},
+	{"POST", "/v1/reserve", []Parameter{wait}, join(required(texts("topics", maxTopics, maxTopic)), integer("max", 1, maxReserve), lease, integer("max_attempts", -1, math.MaxInt32)), (*call).reserve},
 	{"POST", "/v1/ack", nil, deliveries, (*call).ackBatch},
 	{"POST", "/v1/extend", nil, join(deliveries, required(lease)), (*call).extendBatch},
 	{"POST", "/v1/jobs/{id}/ack", nil, reference, settle(ack)},
