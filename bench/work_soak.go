@@ -359,6 +359,6 @@ func workSoak(addr string) error {
 	})
 	return worker.New(c, mux, worker.Options{
 		Concurrency: 50, Lease: soakLease, Logger: slog.New(slog.DiscardHandler),
-		Backoff: func(int, error) time.Duration { return 50 * time.Millisecond },
+		Backoff: func(*worker.Job, error) time.Duration { return 50 * time.Millisecond },
 	}).Run(ctx)
 }

@@ -253,7 +253,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 			return cmp.Or(errOf(f.Push(ctx, message(d.ID), 0)), d.Ack(ctx))
 		}),
 		"Retry at once": f.settled(func(ctx context.Context, d *client.Delivery) error {
-			return d.Retry(ctx, 0, client.Cause(client.ErrEmpty))
+			return d.Retry(ctx, 0, client.ErrEmpty)
 		}),
 	}, "operator": {
 		"SetLimit": limit(client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}),

@@ -63,7 +63,7 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 		check(t, err)
 		return d
 	}
-	check(t, reserve(0).Bury(ctx, "why"))
+	check(t, reserve(0).Bury(ctx, errors.New("why")))
 	_, err := c.Push(ctx, client.Message{ID: idOf(3, 3), Topic: "t", Body: "b"}, time.Hour) // keeps the pool's key from vanishing, because scripts name it
 	check(t, err)
 	bury, retry := reserve(1), reserve(2)
@@ -71,8 +71,8 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"bury", func() error { return bury.Bury(ctx, "why") }},
-		{"the last retry", func() error { return retry.Retry(ctx, 0) }},
+		{"bury", func() error { return bury.Bury(ctx, errors.New("why")) }},
+		{"the last retry", func() error { return retry.Retry(ctx, 0, nil) }},
 		{"requeue", func() error { return c.Requeue(ctx, idOf(3, 0)) }},
 	} {
 		from, to := cluster.Owner(slot), otherMasters(cluster, slot)[0]

@@ -68,9 +68,9 @@ var cutOperations = []cutOperation{
 		return errOf(c.AckBatch(j.ctx(), []*client.Delivery{j.delivery}))
 	}), "acked"},
 	{"ack of a job with a follower", (*cutJob).isFollowed, does(func(j *cutJob, c *client.Client) error { return j.delivery.Ack(j.ctx()) }), ""},
-	{"retry", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond) }), ""},
-	{"retry of the last attempt", (*cutJob).isReservedLast, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond) }), ""},
-	{"release", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Release(j.ctx()) }), ""},
+	{"retry", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond, nil) }), ""},
+	{"retry of the last attempt", (*cutJob).isReservedLast, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond, nil) }), ""},
+	{"release", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Release(j.ctx(), 0) }), ""},
 	{"extend", (*cutJob).isReserved, func(j *cutJob, c *client.Client) (string, error) {
 		j.toAck = true
 		return "done", j.delivery.Extend(j.ctx(), 2*time.Hour)
@@ -80,7 +80,7 @@ var cutOperations = []cutOperation{
 		_, err := c.ExtendBatch(j.ctx(), []*client.Delivery{j.delivery}, 0)
 		return "done", err
 	}, ""},
-	{"bury", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Bury(j.ctx(), "why") }), ""},
+	{"bury", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Bury(j.ctx(), errors.New("why")) }), ""},
 	{"requeue", (*cutJob).isDead, does(func(j *cutJob, c *client.Client) error { return c.Requeue(j.ctx(), cutID) }), ""},
 	{"remove", (*cutJob).isReserved, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Remove(j.ctx(), cutID) }), "removed"},
 	{"reschedule", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return c.Reschedule(j.ctx(), cutID, time.Millisecond) }), ""},
@@ -147,7 +147,7 @@ func (j *cutJob) isReservedLast() {
 func (j *cutJob) isDead() {
 	j.TB.Helper()
 	j.isReserved()
-	check(j.TB, j.delivery.Bury(j.ctx(), "why"))
+	check(j.TB, j.delivery.Bury(j.ctx(), errors.New("why")))
 	j.delivery, j.delivered = nil, 0
 }
 

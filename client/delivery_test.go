@@ -19,12 +19,12 @@ import (
 
 // verbs has all calls on a Delivery.
 var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
-	"Ack":     func(ctx context.Context, d *client.Delivery) error { return d.Ack(ctx) },
-	"Retry":   func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Hour) },
-	"Release": func(ctx context.Context, d *client.Delivery) error { return d.Release(ctx) },
-	"Snooze":  func(ctx context.Context, d *client.Delivery) error { return d.Snooze(ctx, time.Hour) },
-	"Extend":  func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, time.Hour) },
-	"Bury":    func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad") },
+	"Ack":           func(ctx context.Context, d *client.Delivery) error { return d.Ack(ctx) },
+	"Retry":         func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Hour, nil) },
+	"Release":       func(ctx context.Context, d *client.Delivery) error { return d.Release(ctx, 0) },
+	"Release later": func(ctx context.Context, d *client.Delivery) error { return d.Release(ctx, time.Hour) },
+	"Extend":        func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, time.Hour) },
+	"Bury":          func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, errors.New("bad")) },
 }
 
 // Long texts are cut at a whole character.
@@ -32,7 +32,7 @@ func TestLongTexts(t *testing.T) {
 	f := start(t)
 	f.push("a", "t")
 	long := "x" + strings.Repeat("ä", 8<<10) // so that the cut is amid a character
-	check(t, f.reserve("t").Bury(t.Context(), long, client.Cause(errors.New(long))))
+	check(t, f.reserve("t").Bury(t.Context(), errors.New(long)))
 	job, err := f.Get(t.Context(), "a")
 	for _, text := range []string{job.Error, job.Reason} {
 		if err != nil || len(text) > 8<<10 || len(text) < 8<<10-10 || !strings.HasSuffix(text, "ä …") {

@@ -28,7 +28,7 @@
 //		return err
 //	}
 //	if err := handle(d.Body); err != nil {
-//		return d.Retry(ctx, 10*time.Second, client.Cause(err))
+//		return d.Retry(ctx, 10*time.Second, err)
 //	}
 //	return d.Ack(ctx)
 //

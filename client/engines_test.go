@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -95,7 +96,7 @@ func (f *fixture) fillForMove() map[string]int64 {
 	token := tokens["lost"]
 	reserve("t", "lost", time.Hour)
 	tokens["lost"] = token // the token of the earlier lease
-	check(f.TB, reserve("t", "dead", time.Hour).Bury(ctx, "reason"))
+	check(f.TB, reserve("t", "dead", time.Hour).Bury(ctx, errors.New("reason")))
 	reserve("lapses", "lapses", 100*time.Millisecond)
 	f.push("followed", "t", client.IfExists(client.Follow()))
 
@@ -140,10 +141,10 @@ func (f *fixture) goOnAfterMove(tokens map[string]int64) {
 	for call, err := range map[string]error{
 		"Ack":             held("ack").Ack(ctx),
 		"Extend":          held("extend").Extend(ctx, 2*time.Hour),
-		"Retry":           held("retry").Retry(ctx, 63*time.Minute),
-		"Release":         held("release").Release(ctx),
-		"Snooze":          held("postpone").Snooze(ctx, 64*time.Minute),
-		"Bury":            held("bury").Bury(ctx, "reason"),
+		"Retry":           held("retry").Retry(ctx, 63*time.Minute, nil),
+		"Release":         held("release").Release(ctx, 0),
+		"Release later":   held("release later").Release(ctx, 64*time.Minute),
+		"Bury":            held("bury").Bury(ctx, errors.New("reason")),
 		"Ack of followed": held("followed").Ack(ctx),
 		"Requeue":         f.Requeue(ctx, "dead"),
 		"Reschedule":      f.Reschedule(ctx, "reschedule", 2*time.Hour),

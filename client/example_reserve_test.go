@@ -63,7 +63,7 @@ func ExampleDelivery_Retry() {
 	for {
 		d := must(c.Reserve(ctx, time.Minute, "webhook"))
 		failure := errors.New("502 Bad Gateway")
-		err := d.Retry(ctx, time.Duration(d.Attempt)*10*time.Millisecond, client.Cause(failure))
+		err := d.Retry(ctx, time.Duration(d.Attempt)*10*time.Millisecond, failure)
 		if errors.Is(err, client.ErrExhausted) {
 			break
 		}
@@ -76,30 +76,21 @@ func ExampleDelivery_Retry() {
 	// dead 2 502 Bad Gateway
 }
 
-// A consumer that stops releases the jobs that it has not begun. Such a job loses no attempt.
+// A consumer that stops releases the jobs that it has not begun; one for which it is too early comes again in an hour. No
+// attempt counts.
 func ExampleDelivery_Release() {
 	ctx, c := open()
 	defer c.Close()
 
-	d := reserved(ctx, c, client.Message{ID: "release", Topic: "release", Body: "b"})
-	ok(d.Release(ctx))
-	job := must(c.Get(ctx, "release"))
-	fmt.Println(job.State, job.Attempts)
+	for _, delay := range []time.Duration{0, time.Hour} {
+		d := reserved(ctx, c, client.Message{ID: "release", Topic: "release", Body: "b"})
+		ok(d.Release(ctx, delay))
+		job := must(c.Get(ctx, "release"))
+		fmt.Println(job.State, job.Attempts)
+	}
 	// Output:
 	// ready 0
-}
-
-// It is too early for this job: it is delivered again in an hour, and no attempt counts.
-func ExampleDelivery_Snooze() {
-	ctx, c := open()
-	defer c.Close()
-
-	d := reserved(ctx, c, client.Message{ID: "postpone", Topic: "postpone", Body: "b"})
-	ok(d.Snooze(ctx, time.Hour))
-	job := must(c.Get(ctx, "postpone"))
-	fmt.Println(job.State, time.Until(job.Due).Round(time.Minute), job.Attempts)
-	// Output:
-	// waiting 1h0m0s 0
+	// waiting 0
 }
 
 // Work that takes longer than expected keeps its lease.
@@ -123,7 +114,7 @@ func ExampleDelivery_Bury() {
 
 	must(c.Push(ctx, client.Message{ID: "bury", Topic: "bury", Body: "{"}, 0))
 	d := must(c.Reserve(ctx, time.Minute, "bury"))
-	ok(d.Bury(ctx, "not a JSON object"))
+	ok(d.Bury(ctx, errors.New("not a JSON object")))
 	for letter, err := range c.Dead(ctx, "bury") {
 		fmt.Println(letter.ID, letter.Reason, err)
 	}
@@ -178,7 +169,7 @@ func ExampleClient_Dead() {
 
 	for n := range 2 {
 		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("dead-", n), Topic: "dead", Body: "b"})
-		ok(d.Bury(ctx, "no such order"))
+		ok(d.Bury(ctx, errors.New("no such order")))
 	}
 	for letter, err := range c.Dead(ctx, "dead") {
 		fmt.Println(letter.ID, letter.Attempts, letter.Reason, err)
@@ -193,7 +184,7 @@ func ExampleClient_Requeue() {
 	ctx, c := open()
 	defer c.Close()
 
-	ok(reserved(ctx, c, client.Message{ID: "again", Topic: "again", Body: "b"}).Bury(ctx, "no such order"))
+	ok(reserved(ctx, c, client.Message{ID: "again", Topic: "again", Body: "b"}).Bury(ctx, errors.New("no such order")))
 	ok(c.Requeue(ctx, "again"))
 	d := must(c.Reserve(ctx, time.Minute, "again"))
 	fmt.Println(d.ID, d.Attempt, d.Ack(ctx))
@@ -208,7 +199,7 @@ func ExampleClient_DropDead() {
 
 	for n := range 2 {
 		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("drop-", n), Topic: "drop", Body: "b"})
-		ok(d.Bury(ctx, "no such order"))
+		ok(d.Bury(ctx, errors.New("no such order")))
 	}
 	n, err := c.DropDead(ctx, "drop", "drop-0")
 	fmt.Println(n, err)
@@ -290,7 +281,7 @@ func ExampleJobOptions_attempts() {
 	must(c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.JobOptions{MaxAttempts: 1}))
 	d := must(c.Reserve(ctx, time.Minute, "once"))
 	fmt.Println(d.Attempt, "of", d.MaxAttempts)
-	fmt.Println(d.Retry(ctx, time.Minute))
+	fmt.Println(d.Retry(ctx, time.Minute, nil))
 	// Output:
 	// 1 of 1
 	// delayer: retry "once": the attempts are used up: the job is a dead letter now

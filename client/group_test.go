@@ -73,7 +73,7 @@ func TestGroupThatIsOver(t *testing.T) {
 		"of another type":     func(id string) { f.Do("DEL", "delayer:job_bucket:"+id); f.Do("SET", "delayer:job_bucket:"+id, "x") },
 		"to be tried again": func(id string) {
 			check(t, f.Reschedule(t.Context(), id, 0))
-			check(t, f.reserve("t").Retry(t.Context(), time.Hour))
+			check(t, f.reserve("t").Retry(t.Context(), time.Hour, nil))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ var (
 func burySome(f *fixture, opts ...client.PushOption) {
 	f.TB.Helper()
 	f.putWith(someHeaders, 0, opts...)
-	check(f.TB, f.reserve("t").Bury(f.TB.Context(), "no"))
+	check(f.TB, f.reserve("t").Bury(f.TB.Context(), errors.New("no")))
 }
 
 // runWith makes a schedule, or changes it, and runs it now.
@@ -80,7 +80,7 @@ var headersCases = map[string]struct {
 		return of["a"], nil
 	}, someHeaders},
 	"retry": {func(f *fixture) { f.putWith(someHeaders, 0) }, func(f *fixture) (headers, error) {
-		check(f.TB, f.reserve("t").Retry(f.TB.Context(), 0))
+		check(f.TB, f.reserve("t").Retry(f.TB.Context(), 0, nil))
 		return f.reserve("t").Headers, nil
 	}, someHeaders},
 	"dead": {func(f *fixture) { burySome(f) }, func(f *fixture) (headers, error) {

@@ -17,10 +17,10 @@ type Hooks struct {
 	Push Hook
 	// Deliver is called for Pop, BPop, Reserve and Fetch, also for those that get no job.
 	Deliver Hook
-	// Settle is called for Ack, Retry, Release, Snooze, Bury, Extend, AckBatch and ExtendBatch.
+	// Settle is called for Ack, Retry, Release, Bury, Extend, AckBatch and ExtendBatch.
 	Settle Hook
 	// Handle is called around a worker's handler, and by Delivery.Handling. Its Call has the handler's error, or none
-	// if the handler snoozes the job.
+	// if the handler releases the job.
 	Handle Hook
 
 	// Stale is called with the IDs of ready queue entries whose jobs are gone: their lifetime has ended, they were

@@ -191,12 +191,11 @@ var hooked = []hookedCall{
 	{"Ack", settleWith(verbs["Ack"]), []string{"settle ack: t/a", "settle ack: t/a lost lease; lost lease"}},
 	{"Retry", settleWith(verbs["Retry"]), []string{"settle retry: t/a", "settle retry: t/a lost lease; lost lease"}},
 	{"Release", settleWith(verbs["Release"]), []string{"settle release: t/a", "settle release: t/a lost lease; lost lease"}},
-	{"Snooze", settleWith(verbs["Snooze"]), []string{"settle snooze: t/a", "settle snooze: t/a lost lease; lost lease"}},
 	{"Bury", settleWith(verbs["Bury"]), []string{"settle bury: t/a", "settle bury: t/a lost lease; lost lease"}},
 	{"Extend", settleWith(verbs["Extend"]), []string{"settle extend: t/a", "settle extend: t/a"}},
 	{"Retry, the last", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t", client.JobOptions{MaxAttempts: 1})
-		f.hookedDelivery(c).Retry(ctx, 0)
+		f.hookedDelivery(c).Retry(ctx, 0, nil)
 	}, []string{"deliver reserve [t]: t/a", "settle retry: t/a exhausted; exhausted"}},
 	{"AckBatch", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t")
@@ -368,7 +367,7 @@ func TestHooksSeeDeliveries(t *testing.T) {
 	}}))
 	f.push("a", "t")
 	d := f.hookedDelivery(c)
-	check(t, d.Retry(t.Context(), 0))
+	check(t, d.Retry(t.Context(), 0, nil))
 	f.hookedDelivery(c)
 	f.push("b", "u")
 	_, err := c.Pop(t.Context(), "u")

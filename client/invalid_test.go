@@ -126,7 +126,7 @@ func invalidTakes(c *client.Client) map[string]invalid {
 		"fetch: large max":       {fetch(client.FetchOptions{Topics: topics, Max: 251}), "invalid max: 251 "},
 		"fetch: lease":           {fetch(client.FetchOptions{Topics: topics, Max: 1, Lease: -1}), "invalid lease: -1ns "},
 		"fetch: timeout":         {fetch(client.FetchOptions{Topics: topics, Max: 1, Timeout: -1}), "invalid timeout: "},
-		"fetch: attempts":        {fetch(client.FetchOptions{Topics: topics, Max: 1, MaxAttempts: -1}), "invalid max attempts: -1 "},
+		"fetch: attempts":        {fetch(client.FetchOptions{Topics: topics, Max: 1, MaxAttempts: math.MaxInt32 + 1}), "invalid max attempts: 2147483648 "},
 		"pop: topic":             {errOf(c.Pop(ctx, "")), "invalid topic: "},
 		"bpop: topic":            {errOf(c.BPop(ctx, 0, "")), "invalid topic: "},
 		"bpop: timeout":          {errOf(c.BPop(ctx, -1, "t")), "invalid timeout: "},
@@ -138,13 +138,11 @@ func invalidCallsOnJobs(c *client.Client) map[string]invalid {
 	ctx, d := context.Background(), c.Delivery("t", "a", 1)
 	deliveries := []*client.Delivery{d}
 	return map[string]invalid{
-		"retry: option":          {d.Retry(ctx, 1, nil), "invalid option: it is nil"},
-		"bury: option":           {d.Bury(ctx, "reason", client.Cause(nil), nil), "invalid option: it is nil"},
 		"ack batch: nil":         {errOf(c.AckBatch(ctx, append(deliveries, nil))), "delivery 1: invalid delivery: it is none that a Client has given"},
 		"ack batch: zero":        {errOf(c.AckBatch(ctx, append(deliveries, new(client.Delivery)))), "delivery 1: invalid delivery: it is none that a Client has given"},
 		"extend batch: nil":      {errOf(c.ExtendBatch(ctx, []*client.Delivery{nil}, time.Hour)), "delivery 0: invalid delivery: "},
-		"retry: delay":           {d.Retry(ctx, -1), "invalid delay: -1ns "},
-		"snooze: delay":          {d.Snooze(ctx, -1), "invalid delay: -1ns "},
+		"retry: delay":           {d.Retry(ctx, -1, nil), "invalid delay: -1ns "},
+		"release: delay":         {d.Release(ctx, -1), "invalid delay: -1ns "},
 		"extend: lease 0":        {d.Extend(ctx, 0), "invalid lease: 0s "},
 		"extend: long lease":     {d.Extend(ctx, client.MaxLease+1), "invalid lease: 24h0m0.000000001s "},
 		"extend batch: lease":    {errOf(c.ExtendBatch(ctx, nil, -1)), "invalid lease: -1ns "},

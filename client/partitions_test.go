@@ -119,7 +119,7 @@ func TestDeadOfPartitions(t *testing.T) {
 	_, err := f.PushBatch(t.Context(), delayedOf(500))
 	check(t, err)
 	for _, d := range clienttest.All(t, f.Client, clienttest.Ready("t", 250, time.Hour)) {
-		check(t, d.Bury(t.Context(), "why"))
+		check(t, d.Bury(t.Context(), errors.New("why")))
 	}
 	var letters []client.DeadLetter
 	for l, err := range f.Dead(t.Context(), "t") {

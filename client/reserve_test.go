@@ -142,7 +142,7 @@ func TestFetch(t *testing.T) {
 	// A job that has used up the caller's attempts becomes a dead letter.
 	f.Flush()
 	f.push("a", "t")
-	check(t, f.reserve("t").Retry(t.Context(), 0))
+	check(t, f.reserve("t").Retry(t.Context(), 0, nil))
 	_, err := f.Fetch(t.Context(), client.FetchOptions{Topics: fetchTopics("t"), Max: 1, MaxAttempts: 1, NoWait: true})
 	if expectErr(t, "Fetch", err, client.ErrEmpty); !slices.Equal(f.dead("t"), []string{"a"}) {
 		t.Errorf("dead are %q", f.dead("t"))
@@ -179,4 +179,45 @@ func TestOneConnectionSuffices(t *testing.T) {
 	check(t, arrival(t, ended))
 	check(t, r.d.Ack(t.Context()))
 	f.Expect(state{})
+}
+
+// A job whose producer and consumer set no limit has the default one; a consumer may say that it has none.
+func TestDefaultMaxAttempts(t *testing.T) {
+	fetch := func(o client.FetchOptions, topic client.FetchTopic) func(f *fixture) ([]*client.Delivery, error) {
+		o.Max, topic.Topic = 1, "t"
+		o.Topics = []client.FetchTopic{topic}
+		return func(f *fixture) ([]*client.Delivery, error) { return f.Fetch(f.TB.Context(), o) }
+	}
+	none := client.FetchOptions{MaxAttempts: -1}
+	for name, c := range map[string]struct {
+		reserve func(f *fixture) ([]*client.Delivery, error)
+		want    int
+	}{
+		"Reserve": {func(f *fixture) ([]*client.Delivery, error) { return []*client.Delivery{f.reserve("t")}, nil }, client.DefaultMaxAttempts},
+		"ReserveBatch": {func(f *fixture) ([]*client.Delivery, error) {
+			return f.Fetch(f.TB.Context(), clienttest.Ready("t", 1, 0))
+		}, client.DefaultMaxAttempts},
+		"Fetch":                   {fetch(client.FetchOptions{}, client.FetchTopic{}), client.DefaultMaxAttempts},
+		"Fetch, no limit":         {fetch(none, client.FetchTopic{}), 0},
+		"Fetch, none of a topic":  {fetch(client.FetchOptions{MaxAttempts: 3}, client.FetchTopic{MaxAttempts: -1}), 0},
+		"Fetch, that of a topic":  {fetch(none, client.FetchTopic{MaxAttempts: 2}), 2},
+		"Fetch, the call's limit": {fetch(client.FetchOptions{MaxAttempts: 3}, client.FetchTopic{}), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			f.push("a", "t")
+			for n := 1; n <= client.DefaultMaxAttempts+1; n++ {
+				list, err := c.reserve(f)
+				check(t, err)
+				if d := list[0]; d.Attempt != n || d.MaxAttempts != c.want {
+					t.Fatalf("attempt %d of %d, want %d of %d", d.Attempt, d.MaxAttempts, n, c.want)
+				}
+				if err = list[0].Retry(t.Context(), 0, nil); n == c.want {
+					expectErr(t, "the last attempt", err, client.ErrExhausted)
+					return
+				}
+				check(t, err)
+			}
+		})
+	}
 }

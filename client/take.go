@@ -24,7 +24,7 @@ const MaxLease = store.MaxLease
 //
 // If the reply to a Reserve is lost, its job comes back when the lease ends, and this counts as an attempt.
 //
-// A job that has used up its attempts (MaxAttempts) becomes a dead letter instead of being delivered.
+// A job that has used up its attempts (JobOptions.MaxAttempts, or else DefaultMaxAttempts) becomes a dead letter instead of being delivered.
 func (c *Client) Reserve(ctx context.Context, lease time.Duration, topics ...string) (*Delivery, error) {
 	k, wrong := reservation(lease, 0)
 	got, err := c.take(ctx, "reserve", wait.Request{Kind: k, Topics: slices.Clone(topics), N: 1, Waits: true}, 0, wrong)
@@ -41,10 +41,10 @@ func reservation(lease time.Duration, attempts int) (wait.Kind, error) {
 		return wait.Kind{}, invalid("lease", fmt.Sprintf("%s is not from 0 to %s; 0 is as the producer says, or else 30 s", duration.Format(lease), duration.Bound(MaxLease)))
 	case store.LacksUnit(lease):
 		return wait.Kind{}, checkUnit("lease", lease)
-	case attempts < 0 || attempts > math.MaxInt32:
-		return wait.Kind{}, invalid("max attempts", fmt.Sprintf("%d is not from 0 to %d; 0 is any number", attempts, math.MaxInt32))
+	case attempts > math.MaxInt32:
+		return wait.Kind{}, invalid("max attempts", fmt.Sprintf("%d is above %d; 0 is %d, a negative number is any number", attempts, math.MaxInt32, DefaultMaxAttempts))
 	}
-	return wait.Kind{Reserves: true, Reservation: store.Reservation{Lease: lease, MaxAttempts: attempts}}, nil
+	return wait.Kind{Reserves: true, Reservation: store.Reservation{Lease: lease, MaxAttempts: limitOf(attempts)}}, nil
 }
 
 // FetchOptions say what Fetch takes.
@@ -58,7 +58,7 @@ type FetchOptions struct {
 	Pop bool
 	// Lease is as in Reserve.
 	Lease time.Duration
-	// MaxAttempts is how often a job is delivered if its producer did not set it; 0 means no limit.
+	// MaxAttempts is how often a job is delivered if its producer did not set it. 0 means DefaultMaxAttempts, a negative number no limit.
 	MaxAttempts int
 	// NoWait makes Fetch return ErrEmpty if there is no job.
 	NoWait bool

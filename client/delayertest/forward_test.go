@@ -140,7 +140,7 @@ func TestForwardDead(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
 	push(t, d, "a", 0)
-	check(t, reserve(t, d, 0).Bury(t.Context(), "torn"))
+	check(t, reserve(t, d, 0).Bury(t.Context(), errors.New("torn")))
 	d.Forward(t, 14*24*time.Hour-time.Second)
 	expect(t, d, "a dead 1")
 	d.Forward(t, 2*time.Second)

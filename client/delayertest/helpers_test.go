@@ -71,7 +71,7 @@ func newWorker(d *delayertest.Delayer, h worker.HandlerFunc) *worker.Worker {
 	mux.Handle(topic, h)
 	return worker.New(d.Client(), mux, worker.Options{
 		MaxAttempts: 2,
-		Backoff:     func(int, error) time.Duration { return time.Minute },
+		Backoff:     func(*worker.Job, error) time.Duration { return time.Minute },
 		Logger:      slog.New(slog.DiscardHandler),
 	})
 }

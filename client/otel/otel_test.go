@@ -92,10 +92,10 @@ var spansOfCalls = map[string]struct {
 		f.push(client.Message{ID: "a"}, 0, client.JobOptions{MaxAttempts: 2})
 		d := f.reserved()
 		d.Extend(ctx, time.Hour)
-		d.Retry(ctx, 0)
+		d.Retry(ctx, 0, nil)
 		d.Ack(ctx)
 		second := f.reserved()
-		second.Retry(ctx, 0)
+		second.Retry(ctx, 0, nil)
 	}, []string{"client retry t, 1 links: delayer.job.attempt=2 destination.name=t message.id=a operation.type=settle"}},
 	"lost lease": {func(ctx context.Context, f *fixture) {
 		f.push(client.Message{ID: "a"}, 0)
@@ -198,12 +198,12 @@ func (f *fixture) linksTo(s trace.ReadOnlySpan, n int) bool {
 	return len(links) == 1 && links[0].SpanContext.SpanID() == f.spans.Ended()[n].SpanContext().SpanID()
 }
 
-// A snoozed job has not failed.
-func TestSnooze(t *testing.T) {
+// A released job has not failed.
+func TestRelease(t *testing.T) {
 	f := start(t)
 	f.push(client.Message{ID: "a"}, 0)
 	mux := worker.NewMux()
-	mux.HandleFunc("t", func(context.Context, *worker.Job) error { return worker.Snooze(time.Hour) })
+	mux.HandleFunc("t", func(context.Context, *worker.Job) error { return worker.Release(time.Hour) })
 	worker.New(f.Client, mux, worker.Options{Logger: slog.New(slog.DiscardHandler)}).RunOne(t.Context(), "t")
 	for _, s := range f.done() {
 		if s.Status().Description != "" {

@@ -125,7 +125,7 @@ func TestBrokenTopicWithoutAPlace(t *testing.T) {
 		"all slots of the worker": {2, 0},
 		"all slots of the topic":  {1, 1},
 	} {
-		r := newRun(c, []topic{{name: "t", options: TopicOptions{Concurrency: 1}}}, Options{Concurrency: 2}.withDefaults(), new(counters))
+		r := newRun(c, []topic{{name: "t", options: TopicOptions{Concurrency: 1}}}, Options{Concurrency: 2}.withDefaults())
 		end := r.open(t.Context())
 		r.running, r.served[0].active = taken.running, taken.ofTopic
 		now := time.Now()

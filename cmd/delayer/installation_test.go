@@ -45,11 +45,11 @@ func fillAll(t *testing.T, c *client.Client) {
 		check(t, err)
 		switch id {
 		case "retried":
-			check(t, d.Retry(ctx, time.Hour))
+			check(t, d.Retry(ctx, time.Hour, nil))
 		case "held":
 			push(id, "taken", "follows", 0, client.IfExists(client.Follow()))
 		case "dead":
-			check(t, d.Bury(ctx, "for ever"))
+			check(t, d.Bury(ctx, errors.New("for ever")))
 		}
 	}
 	for i := range 3 {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -71,7 +72,7 @@ func fillForBackup(t *testing.T, db *redistest.Server) {
 	}
 	dead, err := c.Reserve(ctx, time.Hour, "mails")
 	check(t, err)
-	check(t, dead.Bury(ctx, "for ever"))
+	check(t, dead.Bury(ctx, errors.New("for ever")))
 	_, err = c.Reserve(ctx, time.Hour, "mails")
 	check(t, err)
 	_, err = c.Schedule(ctx, client.Schedule{Name: "yearly", Cron: "0 0 1 1 *", Topic: "report", Body: "b"})

@@ -127,9 +127,9 @@ func (w *writer) settle() string {
 	name, end := "Ack", d.Ack
 	switch w.IntN(4) {
 	case 0:
-		name, end = "Retry", func(ctx context.Context) error { return d.Retry(ctx, time.Duration(w.IntN(2))*time.Hour) }
+		name, end = "Retry", func(ctx context.Context) error { return d.Retry(ctx, time.Duration(w.IntN(2))*time.Hour, nil) }
 	case 1:
-		name, end = "Bury", func(ctx context.Context) error { return d.Bury(ctx, "no") }
+		name, end = "Bury", func(ctx context.Context) error { return d.Bury(ctx, errors.New("no")) }
 	}
 	switch err := end(w.t.Context()); {
 	case errors.Is(err, client.ErrLeaseLost):

@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -58,7 +59,7 @@ func TestNothingWrong(t *testing.T) {
 			d, err := f.client.Reserve(f.ctx, time.Hour, topic)
 			redistest.Check(t, err)
 			if topic == "dead" && i < 3 {
-				redistest.Check(t, d.Bury(f.ctx, "bad"))
+				redistest.Check(t, d.Bury(f.ctx, errors.New("bad")))
 			}
 		}
 	}

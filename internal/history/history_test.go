@@ -160,9 +160,9 @@ func (r *recorder) consume(ctx context.Context, caller int, c *client.Client) {
 			var err error
 			switch settled = true; rand.IntN(8) {
 			case 0:
-				o.kind, err = retry, d.Retry(ctx, o.after)
+				o.kind, err = retry, d.Retry(ctx, o.after, nil)
 			case 1:
-				o.kind, err = release, d.Release(ctx)
+				o.kind, err = release, d.Release(ctx, 0)
 			case 2:
 				o.kind, o.after, settled = extend, lease/2, false
 				err = d.Extend(ctx, o.after)

@@ -67,7 +67,7 @@ func TestBrowsePartitions(t *testing.T) {
 		}
 	}
 	for _, d := range list {
-		f.check(d.Bury(f.ctx, "why "+d.ID[:2]))
+		f.check(d.Bury(f.ctx, errors.New("why "+d.ID[:2])))
 	}
 	for _, limit := range []int{3, 50, 500} {
 		got := f.ids(Query{State: Dead, Topic: "dead", Limit: limit}, nil)

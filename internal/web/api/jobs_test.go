@@ -87,7 +87,7 @@ func TestAnyBytes(t *testing.T) {
 		f.do("GET", path, "").expect(200, `{`+fields+`,"state":"ready","ttl":"*","attempts":0}`)
 		f.do("PATCH", path, `{"delay":0}`).expect(204, "")
 		f.do("GET", "/v1/topics/"+Escape(value), "").expect(200, fmt.Sprintf(`{"topic%s":%s,"ready":1,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`, name, text))
-		f.do("POST", "/v1/reserve", fmt.Sprintf(`{"topics%s":[%s]}`, name, text)).expect(200, `{"deliveries":[{`+fields+`,"token":"*","attempt":1,"lease":30,"deadline":"*","late_by":"*"}]}`)
+		f.do("POST", "/v1/reserve", fmt.Sprintf(`{"topics%s":[%s]}`, name, text)).expect(200, `{"deliveries":[{`+fields+`,"token":"*","attempt":1,"max_attempts":25,"lease":30,"deadline":"*","late_by":"*"}]}`)
 		f.do("DELETE", path, "").expect(204, "")
 		if _, err := f.Get(t.Context(), value); err == nil {
 			t.Errorf("%d: %q is still there", i, value)

@@ -340,15 +340,16 @@ func TestBrokenPartition(t *testing.T) {
 	}
 }
 
-// bury makes a dead letter.
+// bury makes a dead letter. Its reason is not its error, as that of a job whose attempts are used up.
 func (f *fixture) bury(id, topic, reason, cause string) {
 	f.t.Helper()
 	f.push(id, topic)
 	d, err := f.Reserve(f.t.Context(), time.Minute, topic)
 	if err == nil {
-		err = d.Bury(f.t.Context(), reason, client.Cause(errors.New(cause)))
+		err = d.Bury(f.t.Context(), errors.New(cause))
 	}
 	check(f.t, err)
+	f.redis.Do("HSET", "delayer:dead_letter:"+id, "reason", reason)
 }
 
 func TestDead(t *testing.T) {

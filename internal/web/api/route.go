@@ -79,14 +79,14 @@ var Routes = []Route{
 	{"DELETE", "/v1/jobs/{id}", nil, nil, (*call).remove},
 	{"PATCH", "/v1/jobs/{id}", nil, required(delay), (*call).reschedule},
 
-	{"POST", "/v1/reserve", []Parameter{wait}, join(required(texts("topics", maxTopics, maxTopic)), integer("max", 1, maxReserve), lease, maxAttempts), (*call).reserve},
+	{"POST", "/v1/reserve", []Parameter{wait}, join(required(texts("topics", maxTopics, maxTopic)), integer("max", 1, maxReserve), lease, integer("max_attempts", -1, math.MaxInt32)), (*call).reserve},
 	{"POST", "/v1/ack", nil, deliveries, (*call).ackBatch},
 	{"POST", "/v1/extend", nil, join(deliveries, required(lease)), (*call).extendBatch},
 	{"POST", "/v1/jobs/{id}/ack", nil, reference, settle(ack)},
 	{"POST", "/v1/jobs/{id}/retry", nil, join(reference, delay, line("error")), settle(retry)},
 	{"POST", "/v1/jobs/{id}/release", nil, join(reference, delay), settle(release)},
 	{"POST", "/v1/jobs/{id}/extend", nil, join(reference, required(lease)), settle(extend)},
-	{"POST", "/v1/jobs/{id}/bury", nil, join(reference, line("reason"), line("error")), settle(bury)},
+	{"POST", "/v1/jobs/{id}/bury", nil, join(reference, line("error")), settle(bury)},
 
 	{"GET", "/v1/topics", []Parameter{plain("contains", ""), count("limit", inspect.MaxPage, inspect.MaxPage), cursor}, nil, (*call).topics},
 	{"GET", "/v1/topics/{topic}", nil, nil, (*call).oneTopic},

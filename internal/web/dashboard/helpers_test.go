@@ -160,11 +160,12 @@ func (f *fixture) reserve(topic string) *client.Delivery {
 	return d
 }
 
-// bury makes a dead letter.
+// bury makes a dead letter. Its reason is not its error, as that of a job whose attempts are used up.
 func (f *fixture) bury(topic, id, body, reason, cause string) {
 	f.TB.Helper()
 	f.push(topic, id, body, 0)
-	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), reason, client.Cause(errors.New(cause))))
+	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), errors.New(cause)))
+	f.Do("HSET", "delayer:dead_letter:"+id, "reason", reason)
 }
 
 // has checks the status and that the page contains the parts.

@@ -121,7 +121,7 @@ func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) envelope 
 	if complaint != "" {
 		return failure(complaint)
 	}
-	return a.give(a.poller.Reserve(w, r, topics, client.FetchOptions{Max: 1}, a.PollTimeout))
+	return a.give(a.poller.Reserve(w, r, topics, client.FetchOptions{Max: 1, MaxAttempts: -1}, a.PollTimeout))
 }
 
 // give answers with the job, if there is one. A job that is not UTF-8 stays reserved for its ttr, so other

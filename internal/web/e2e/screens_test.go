@@ -167,7 +167,7 @@ func fillShop(t *testing.T, addr string) {
 		push("send_mail", fmt.Sprintf("mail-%d", n), fmt.Sprintf(`{"to":"user%d@example.com","template":"welcome"}`, n), 0, client.JobOptions{MaxAttempts: 1})
 		d, err := c.Reserve(ctx, time.Minute, "send_mail")
 		check(t, err)
-		d.Retry(ctx, time.Second, client.Cause(fmt.Errorf("%s", strings.Replace(causes[n*5/4%len(causes)], "42", fmt.Sprint(42+n), 1))))
+		d.Retry(ctx, time.Second, fmt.Errorf("%s", strings.Replace(causes[n*5/4%len(causes)], "42", fmt.Sprint(42+n), 1)))
 	}
 	for n := range 6 {
 		push("close_order", fmt.Sprintf("close-now-%d", n), `{"order":2}`, 0)

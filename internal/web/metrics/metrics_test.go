@@ -110,7 +110,7 @@ func TestScrape(t *testing.T) {
 		return d
 	}
 	check(t, lease().Ack(t.Context()))
-	check(t, lease().Bury(t.Context(), "broken"))
+	check(t, lease().Bury(t.Context(), errors.New("broken")))
 	lease()
 	ended := lease() // its consumer dies
 	w.Do("ZADD", "delayer:job_pool", "1000.0005", ended.ID)

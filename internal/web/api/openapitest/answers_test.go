@@ -42,7 +42,7 @@ func (p *prober) buried(id, reason string) {
 	p.push(id, "t")
 	d, err := p.Reserve(p.t.Context(), time.Hour, "t")
 	if err == nil {
-		err = d.Bury(p.t.Context(), reason, client.Cause(errors.New("\xff")))
+		err = d.Bury(p.t.Context(), errors.New(reason))
 	}
 	check(p.t, err)
 }
@@ -96,7 +96,7 @@ func (p *prober) done(h http.Handler) {
 	p.Remove(p.t.Context(), "a")
 	ask(200, "POST", "/v1/jobs/a/retry", `{`+p.reserved("a", client.JobOptions{MaxAttempts: 1})+`}`)
 	ask(204, "POST", "/v1/jobs/a/release", `{`+p.reserved("a")+`,"delay":1}`)
-	ask(204, "POST", "/v1/jobs/a/bury", `{`+p.reserved("a")+`,"reason":"bad","error":"closed"}`)
+	ask(204, "POST", "/v1/jobs/a/bury", `{`+p.reserved("a")+`,"error":"closed"}`)
 	ask(200, "GET", "/v1/jobs/a", "")
 
 	p.reserved("r")
