@@ -60,13 +60,13 @@ func TestDocumentedRightsOnSchedules(t *testing.T) {
 	ctx := t.Context()
 	operator := f.as("operator", redistest.Rights(t, "operator"))
 	for _, schedules := range [][]client.Schedule{{hourly("a"), hourly("b")}, {hourly("a")}} {
-		check(t, errOf(operator.SetSchedules(ctx, "me", schedules)))
+		check(t, errOf(operator.Schedules().SetAll(ctx, "me", schedules)))
 	}
-	check(t, errOf(operator.Schedule(ctx, hourly("a"))))
-	check(t, operator.PauseSchedule(ctx, "a"))
-	check(t, errOf(operator.Schedules(ctx)))
-	check(t, operator.ResumeSchedule(ctx, "a"))
-	check(t, errOf(operator.Unschedule(ctx, "a")))
+	check(t, errOf(operator.Schedules().Set(ctx, hourly("a"))))
+	check(t, operator.Schedules().Pause(ctx, "a"))
+	check(t, errOf(operator.Schedules().List(ctx)))
+	check(t, operator.Schedules().Resume(ctx, "a"))
+	check(t, errOf(operator.Schedules().Remove(ctx, "a")))
 	f.expectNothingDenied()
 }
 
@@ -98,7 +98,7 @@ func (f *fixture) statesOfAJob() map[string][]call {
 	reserve := func(c *client.Client) error { return errOf(c.Reserve(ctx, 0, time.Hour, "t")) }
 	pause := func(c *client.Client) error { return c.Pause(ctx, "t", client.PauseOptions{}) }
 	limit := func(c *client.Client) error { return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1}) }
-	schedule := func(c *client.Client) error { return errOf(c.Schedule(ctx, hourly("s"))) }
+	schedule := func(c *client.Client) error { return errOf(c.Schedules().Set(ctx, hourly("s"))) }
 	waiters := func(*client.Client) error { f.Do("ZADD", "delayer:waiters:t", 1, "w", 2, "x"); return nil }
 	push := pushCall(0)
 	return map[string][]call{
@@ -139,7 +139,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
 	ctx := t.Context()
-	push, group, schedule := pushCall, groupCall, func(c *client.Client) error { return errOf(c.Schedule(ctx, hourly("s"))) }
+	push, group, schedule := pushCall, groupCall, func(c *client.Client) error { return errOf(c.Schedules().Set(ctx, hourly("s"))) }
 	states := f.statesOfAJob()
 	unnamed := redistest.Rights(t, "producer") + " -pttl -del -zrangebyscore -wait"
 	unpaused := unnamed + " -hmget -lmove"
@@ -165,10 +165,10 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 		{"Get", unpaused, "hmget pttl", func(c *client.Client) error { return errOf(c.Get(ctx, "a")) }},
 		{"Reschedule", unpaused, "pttl", func(c *client.Client) error { return c.Reschedule(ctx, "a", time.Minute) }},
 		{"Schedule", unpaused, "hmget", schedule},
-		{"Unschedule", unpaused, "del hmget", func(c *client.Client) error { return errOf(c.Unschedule(ctx, "s")) }},
-		{"PauseSchedule", unpaused, "hmget", func(c *client.Client) error { return c.PauseSchedule(ctx, "s") }},
-		{"ResumeSchedule", unpaused, "hmget", func(c *client.Client) error { return c.ResumeSchedule(ctx, "s") }},
-		{"RunNow", unnamed, "hmget lmove", func(c *client.Client) error { return errOf(c.RunNow(ctx, "s")) }},
+		{"Remove of a schedule", unpaused, "del hmget", func(c *client.Client) error { return errOf(c.Schedules().Remove(ctx, "s")) }},
+		{"Pause of a schedule", unpaused, "hmget", func(c *client.Client) error { return c.Schedules().Pause(ctx, "s") }},
+		{"Resume of a schedule", unpaused, "hmget", func(c *client.Client) error { return c.Schedules().Resume(ctx, "s") }},
+		{"Run of a schedule", unnamed, "hmget lmove", func(c *client.Client) error { return errOf(c.Schedules().Run(ctx, "s")) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rights := c.rights

@@ -258,7 +258,7 @@ func TestSchedulesOfABrokenPartition(t *testing.T) {
 	var want []string
 	for i := range 20 {
 		name := fmt.Sprintf("s%02d", i)
-		_, err := f.client.Schedule(f.ctx, client.Schedule{Name: name, Cron: "@daily", Topic: "t", Body: "b"})
+		_, err := f.client.Schedules().Set(f.ctx, client.Schedule{Name: name, Cron: "@daily", Topic: "t", Body: "b"})
 		f.check(err)
 		if f.Do("EXISTS", "delayer:{2}:job_bucket:{"+name+"}@schedule") == int64(0) {
 			want = append(want, name)

@@ -56,9 +56,9 @@ var actions = map[string]action{
 	"drop_dead":        {deadLetters, true, func(a *act) (int, error) { return a.inspector.DropDead(a.ctx, a.Dead) }},
 	"requeue_selected": {ticked, true, (*act).requeueSelected},
 	"run_now":          {oneSchedule, false, (*act).runNow},
-	"pause_schedule":   {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.PauseSchedule(a.ctx, a.Schedule)) }},
-	"resume_schedule":  {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.ResumeSchedule(a.ctx, a.Schedule)) }},
-	"unschedule":       {oneSchedule, true, func(a *act) (int, error) { return one(a.client.Unschedule(a.ctx, a.Schedule)) }},
+	"pause_schedule":   {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.Schedules().Pause(a.ctx, a.Schedule)) }},
+	"resume_schedule":  {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.Schedules().Resume(a.ctx, a.Schedule)) }},
+	"unschedule":       {oneSchedule, true, func(a *act) (int, error) { return one(a.client.Schedules().Remove(a.ctx, a.Schedule)) }},
 	"drop_selected":    {ticked, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.IDs...) }},
 }
 
