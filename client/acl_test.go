@@ -261,14 +261,14 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 		"Pause": func(c *client.Client) error {
 			return c.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "note"})
 		},
-		"Paused":      func(c *client.Client) error { return errOf(c.Paused(ctx)) },
-		"Resume":      func(c *client.Client) error { return errOf(c.Resume(ctx, "t")) },
-		"Get":         func(c *client.Client) error { return errOf(c.Get(ctx, "a")) },
-		"Stats":       func(c *client.Client) error { return errOf(c.Stats(ctx)) },
-		"Dead":        func(c *client.Client) error { return deadError(c, ctx, "t") },
-		"Requeue":     func(c *client.Client) error { return c.Requeue(ctx, "a") },
-		"RequeueAll":  func(c *client.Client) error { return errOf(c.RequeueAll(ctx, "t")) },
-		"DropAllDead": func(c *client.Client) error { return errOf(c.DropAllDead(ctx, "t")) },
+		"Paused":     func(c *client.Client) error { return errOf(c.Paused(ctx)) },
+		"Resume":     func(c *client.Client) error { return errOf(c.Resume(ctx, "t")) },
+		"Get":        func(c *client.Client) error { return errOf(c.Get(ctx, "a")) },
+		"Stats":      func(c *client.Client) error { return errOf(c.Stats(ctx)) },
+		"Dead":       func(c *client.Client) error { return deadError(c, ctx, "t") },
+		"Requeue":    func(c *client.Client) error { return c.Requeue(ctx, "a") },
+		"RequeueAll": func(c *client.Client) error { return errOf(c.RequeueAll(ctx, "t")) },
+		"DropAll":    func(c *client.Client) error { return errOf(c.DropAll(ctx, "t")) },
 		"servers": func(*client.Client) error {
 			s := store.New(f.newPool(client.PoolOptions{Username: "u", Password: "p"}), f.Prefix)
 			return cmp.Or(errOf(s.Servers(ctx)), errOf(s.Acked().Do(ctx)))

@@ -201,8 +201,8 @@ func ExampleClient_Requeue() {
 	// again 1 <nil>
 }
 
-// Without IDs all dead letters of the topic are deleted.
-func ExampleClient_DropDead() {
+// Remove deletes one dead letter, and DropAll the others of the topic.
+func ExampleClient_DropAll() {
 	ctx, c := open()
 	defer c.Close()
 
@@ -210,12 +210,12 @@ func ExampleClient_DropDead() {
 		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("drop-", n), Topic: "drop", Body: "b"})
 		ok(d.Bury(ctx, "no such order"))
 	}
-	n, err := c.DropDead(ctx, "drop", "drop-0")
-	fmt.Println(n, err)
-	n, err = c.DropAllDead(ctx, "drop")
+	removed, err := c.Remove(ctx, "drop-0")
+	fmt.Println(removed, err)
+	n, err := c.DropAll(ctx, "drop")
 	fmt.Println(n, err)
 	// Output:
-	// 1 <nil>
+	// true <nil>
 	// 1 <nil>
 }
 

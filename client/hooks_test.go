@@ -278,7 +278,7 @@ func TestHooks(t *testing.T) {
 // Each method of Client and Delivery is either tested in TestHooks or known to have no hooks.
 func TestHooksOfAllMethods(t *testing.T) {
 	without := strings.Fields("Calm Checks Connections Polls Pushes PushesToGroups Settlements SubscribeAgain WarmUp" + // for tests
-		" Close Ping Counters Dead Requeue RequeueAll DropDead DropAllDead" +
+		" Close Ping Counters Dead Requeue RequeueAll DropAll" +
 		" Get Remove Reschedule SetLimit Limit Pause BackOff Resume Paused Schedules Stats Topics Delivery Deadline Lease")
 	for _, of := range []reflect.Type{reflect.TypeFor[*client.Client](), reflect.TypeFor[*client.Delivery]()} {
 		for i := range of.NumMethod() {

@@ -38,7 +38,7 @@ func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) 
 		switch value := r.Interface().(type) {
 		case error:
 			return value, true
-		case iter.Seq2[client.DeadLetter, error]:
+		case iter.Seq2[client.JobInfo, error]:
 			for _, err = range value {
 			}
 			return err, true

@@ -123,12 +123,12 @@ func TestDeadOfPartitions(t *testing.T) {
 	for _, d := range list {
 		check(t, d.Bury(t.Context(), "why"))
 	}
-	var letters []client.DeadLetter
+	var letters []client.JobInfo
 	for l, err := range f.Dead(t.Context(), "t") {
 		check(t, err)
 		letters = append(letters, l)
 	}
-	newestFirst := func(a, b client.DeadLetter) int { return b.Died.Compare(a.Died) }
+	newestFirst := func(a, b client.JobInfo) int { return b.Due.Compare(a.Due) }
 	if len(letters) != len(list) || !slices.IsSortedFunc(letters, newestFirst) {
 		t.Errorf("%d dead letters, in order: %v", len(letters), slices.IsSortedFunc(letters, newestFirst))
 	}
@@ -136,14 +136,18 @@ func TestDeadOfPartitions(t *testing.T) {
 	if want := (client.TopicStats{Topic: "t", Dead: 500}); err != nil || !slices.Equal(stats.Topics, []client.TopicStats{want}) {
 		t.Errorf("stats: %+v, %v", stats, err)
 	}
-	n, err := f.DropDead(t.Context(), "t", append(idsOf(delayedOf(100)), "another")...)
-	if n != 100 || err != nil {
-		t.Errorf("%d were dropped, %v, want 100", n, err)
+	if n, err := f.RequeueAll(t.Context(), "t"); n != 500 || err != nil {
+		t.Errorf("%d were requeued, %v, want 500", n, err)
 	}
-	if n, err = f.RequeueAll(t.Context(), "t"); n != 400 || err != nil {
-		t.Errorf("%d were requeued, %v, want 400", n, err)
+	list, err = f.ReserveBatch(t.Context(), "t", 400, time.Hour)
+	check(t, err)
+	for _, d := range list {
+		check(t, d.Bury(t.Context(), "why"))
 	}
-	if left := f.State(); len(left.Letters) != 0 || len(left.Buckets) != 400 {
+	if n, err := f.DropAll(t.Context(), "t"); n != 400 || err != nil {
+		t.Errorf("%d were dropped, %v, want 400", n, err)
+	}
+	if left := f.State(); len(left.Letters) != 0 || len(left.Buckets) != 100 {
 		t.Errorf("%d dead letters and %d jobs", len(left.Letters), len(left.Buckets))
 	}
 }

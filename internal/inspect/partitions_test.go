@@ -80,6 +80,16 @@ func TestBrowsePartitions(t *testing.T) {
 		}
 	}
 	f.expectDeadOfPartitions(list[299].ID)
+	var ids []string
+	for i := range 250 {
+		ids = append(ids, fmt.Sprintf("d%03d", i), fmt.Sprintf("w%03d", i))
+	}
+	if n, err := f.DropIDs(f.ctx, "t", ids...); n != 0 || err != nil {
+		t.Errorf("%d dead letters of another topic were dropped, %v", n, err)
+	}
+	if n, err := f.DropIDs(f.ctx, "dead", ids...); n != 250 || err != nil {
+		t.Errorf("%d dead letters were dropped, %v, want 250", n, err)
+	}
 }
 
 // expectDeadOfPartitions checks the numbers of 300 dead letters and 300 waiting jobs in five partitions.
