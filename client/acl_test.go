@@ -257,7 +257,6 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	}, "operator": {
 		"SetLimit": limit(client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}),
 		"no limit": limit(client.Limit{}),
-		"Limit":    func(c *client.Client) error { return errOf(c.Limit(ctx, "t")) },
 		"Pause": func(c *client.Client) error {
 			return c.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "note"})
 		},

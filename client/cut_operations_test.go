@@ -205,9 +205,7 @@ func (j *cutJob) isTheOne() { j.isLimited(); j.reserve(j.Client) }
 // limited describes a topic with a limit, as in the table.
 func (j *cutJob) limited() string {
 	j.TB.Helper()
-	l, err := j.Limit(j.ctx(), "t")
-	check(j.TB, err)
-	if l != (client.Limit{}) {
+	if _, of := j.stats("t"); of.Limit != (client.Limit{}) {
 		return ", limited"
 	}
 	return ""
