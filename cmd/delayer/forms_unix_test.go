@@ -65,7 +65,7 @@ var inEachForm = []struct {
 	{"config", 0, "redis.partitions "},
 	{"fsck", 0, "nothing is wrong\n"},
 	{"doctor --skip slow_commands --skip latency", 1, "persistence: "},
-	{"check", 0, "DELAYER OK - "},
+	{"nagios", 0, "DELAYER OK - "},
 	{"help push", 0, "Usage: delayer push "},
 	{"version", 0, "1.2.0-dev\n"},
 	{"completion bash", 0, "complete "},
@@ -74,7 +74,7 @@ var inEachForm = []struct {
 }
 
 // needsRedis matches the commands that do not work over HTTP.
-var needsRedis = regexp.MustCompile(`^(pop|bpop|export|import|config|fsck|doctor|check) ?`)
+var needsRedis = regexp.MustCompile(`^(pop|bpop|export|import|config|fsck|doctor|nagios) ?`)
 
 // Each command works on one Redis, with Sentinel, with 16 partitions and in a Redis Cluster. Those that speak /v1 also work without Redis's
 // address, over the daemon's HTTP server.

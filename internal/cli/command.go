@@ -73,7 +73,7 @@ func commands() []command {
 		{name: "config", begin: only(runConfig)},
 		{name: "fsck", begin: beginFsck},
 		{name: "doctor", begin: beginDoctor},
-		{name: "check", plugin: true, begin: beginCheck},
+		{name: "nagios", plugin: true, begin: beginNagios},
 		{name: "help", arguments: "[COMMAND [SUBCOMMAND]]", local: true, begin: beginHelp},
 		{name: "version", local: true, begin: only(runVersion)},
 		{name: "completion", arguments: "SHELL", local: true, begin: only(runCompletion)},
