@@ -148,7 +148,7 @@ func (r *Run) besideSchedules(ctx context.Context) Rows {
 	began := time.Now()
 	crowd(8, r.schedules, func(i int) error {
 		time.Sleep(time.Until(began.Add(time.Duration(i) * apart)))
-		_, err := c.Schedule(ctx, client.Schedule{Name: fmt.Sprint("report", i), Every: period, Topic: scheduleTopic, Body: body(int64(i))})
+		_, err := c.Schedules().Set(ctx, client.Schedule{Name: fmt.Sprint("report", i), Every: period, Topic: scheduleTopic, Body: body(int64(i))})
 		return err
 	})
 	load := r.traffic(500)

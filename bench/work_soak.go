@@ -142,7 +142,7 @@ func (s *soak) delivered(n, attempt int, at time.Time) {
 func (s *soak) load(ctx context.Context, c *client.Client) {
 	check(c.SetLimit(ctx, soakLimitedTopic, client.Limit{Concurrency: 4}))
 	for i := range 10 {
-		must(c.Schedule(ctx, client.Schedule{Name: fmt.Sprintf("soak-%d", i), Every: time.Second, Topic: soakTickTopic, Body: "tick"}))
+		must(c.Schedules().Set(ctx, client.Schedule{Name: fmt.Sprintf("soak-%d", i), Every: time.Second, Topic: soakTickTopic, Body: "tick"}))
 	}
 	ctx, cancel := context.WithTimeout(ctx, soakFor)
 	var all sync.WaitGroup
@@ -253,7 +253,7 @@ func goroutinesOf(addr string) float64 {
 // drain waits until no job is left but dead letters, and counts these.
 func (s *soak) drain(ctx context.Context, c *client.Client) (deadLetters int) {
 	for i := range 10 {
-		must(c.Unschedule(ctx, fmt.Sprintf("soak-%d", i)))
+		must(c.Schedules().Remove(ctx, fmt.Sprintf("soak-%d", i)))
 	}
 	await(time.Minute, 100*time.Millisecond, "jobs are left", func() int {
 		stats := must(c.Stats(ctx))

@@ -61,13 +61,13 @@ func TestDocumentedRightsOnSchedules(t *testing.T) {
 	ctx := t.Context()
 	operator := f.as("operator", redistest.Rights(t, "operator"))
 	for _, schedules := range [][]client.Schedule{{hourly("a"), hourly("b")}, {hourly("a")}} {
-		check(t, errOf(operator.SetSchedules(ctx, "me", schedules)))
+		check(t, errOf(operator.Schedules().SetAll(ctx, "me", schedules)))
 	}
-	check(t, errOf(operator.Schedule(ctx, hourly("a"))))
-	check(t, operator.PauseSchedule(ctx, "a"))
-	check(t, errOf(operator.Schedules(ctx)))
-	check(t, operator.ResumeSchedule(ctx, "a"))
-	check(t, errOf(operator.Unschedule(ctx, "a")))
+	check(t, errOf(operator.Schedules().Set(ctx, hourly("a"))))
+	check(t, operator.Schedules().Pause(ctx, "a"))
+	check(t, errOf(operator.Schedules().List(ctx)))
+	check(t, operator.Schedules().Resume(ctx, "a"))
+	check(t, errOf(operator.Schedules().Remove(ctx, "a")))
 	f.expectNothingDenied()
 }
 
@@ -99,7 +99,7 @@ func (f *fixture) statesOfAJob() map[string][]call {
 	reserve := func(c *client.Client) error { return errOf(c.Reserve(ctx, time.Hour, "t")) }
 	pause := func(c *client.Client) error { return c.Pause(ctx, "t", client.PauseOptions{}) }
 	limit := func(c *client.Client) error { return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1}) }
-	schedule := func(c *client.Client) error { return errOf(c.Schedule(ctx, hourly("s"))) }
+	schedule := func(c *client.Client) error { return errOf(c.Schedules().Set(ctx, hourly("s"))) }
 	waiters := func(*client.Client) error { f.Do("ZADD", "delayer:waiters:t", 1, "w", 2, "x"); return nil }
 	push := pushCall(0)
 	return map[string][]call{
@@ -140,7 +140,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
 	ctx := t.Context()
-	push, group, schedule := pushCall, groupCall, func(c *client.Client) error { return errOf(c.Schedule(ctx, hourly("s"))) }
+	push, group, schedule := pushCall, groupCall, func(c *client.Client) error { return errOf(c.Schedules().Set(ctx, hourly("s"))) }
 	states := f.statesOfAJob()
 	unnamed := redistest.Rights(t, "producer") + " -pttl -del -zrangebyscore -wait"
 	unpaused := unnamed + " -hmget -lmove"
@@ -166,10 +166,10 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 		{"Get", unpaused, "hmget pttl", func(c *client.Client) error { return errOf(c.Get(ctx, "a")) }},
 		{"Reschedule", unpaused, "pttl", func(c *client.Client) error { return c.Reschedule(ctx, "a", time.Minute) }},
 		{"Schedule", unpaused, "hmget", schedule},
-		{"Unschedule", unpaused, "del hmget", func(c *client.Client) error { return errOf(c.Unschedule(ctx, "s")) }},
-		{"PauseSchedule", unpaused, "hmget", func(c *client.Client) error { return c.PauseSchedule(ctx, "s") }},
-		{"ResumeSchedule", unpaused, "hmget", func(c *client.Client) error { return c.ResumeSchedule(ctx, "s") }},
-		{"RunNow", unnamed, "hmget lmove", func(c *client.Client) error { return errOf(c.RunNow(ctx, "s")) }},
+		{"Remove of a schedule", unpaused, "del hmget", func(c *client.Client) error { return errOf(c.Schedules().Remove(ctx, "s")) }},
+		{"Pause of a schedule", unpaused, "hmget", func(c *client.Client) error { return c.Schedules().Pause(ctx, "s") }},
+		{"Resume of a schedule", unpaused, "hmget", func(c *client.Client) error { return c.Schedules().Resume(ctx, "s") }},
+		{"Run of a schedule", unnamed, "hmget lmove", func(c *client.Client) error { return errOf(c.Schedules().Run(ctx, "s")) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rights := c.rights
@@ -258,18 +258,17 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	}, "operator": {
 		"SetLimit": limit(client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}),
 		"no limit": limit(client.Limit{}),
-		"Limit":    func(c *client.Client) error { return errOf(c.Limit(ctx, "t")) },
 		"Pause": func(c *client.Client) error {
 			return c.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "note"})
 		},
-		"Paused":      func(c *client.Client) error { return errOf(c.Paused(ctx)) },
-		"Resume":      func(c *client.Client) error { return errOf(c.Resume(ctx, "t")) },
-		"Get":         func(c *client.Client) error { return errOf(c.Get(ctx, "a")) },
-		"Stats":       func(c *client.Client) error { return errOf(c.Stats(ctx)) },
-		"Dead":        func(c *client.Client) error { return deadError(c, ctx, "t") },
-		"Requeue":     func(c *client.Client) error { return c.Requeue(ctx, "a") },
-		"RequeueAll":  func(c *client.Client) error { return errOf(c.RequeueAll(ctx, "t")) },
-		"DropAllDead": func(c *client.Client) error { return errOf(c.DropAllDead(ctx, "t")) },
+		"Paused":     func(c *client.Client) error { return errOf(c.Paused(ctx)) },
+		"Resume":     func(c *client.Client) error { return errOf(c.Resume(ctx, "t")) },
+		"Get":        func(c *client.Client) error { return errOf(c.Get(ctx, "a")) },
+		"Stats":      func(c *client.Client) error { return errOf(c.Stats(ctx)) },
+		"Dead":       func(c *client.Client) error { return deadError(c, ctx, "t") },
+		"Requeue":    func(c *client.Client) error { return c.Requeue(ctx, "a") },
+		"RequeueAll": func(c *client.Client) error { return errOf(c.RequeueAll(ctx, "t")) },
+		"DropAll":    func(c *client.Client) error { return errOf(c.DropAll(ctx, "t")) },
 		"servers": func(*client.Client) error {
 			s := store.New(f.newPool(client.PoolOptions{Username: "u", Password: "p"}), f.Prefix)
 			return cmp.Or(errOf(s.Servers(ctx)), errOf(s.Acked().Do(ctx)))

@@ -84,8 +84,8 @@ var cutOperations = []cutOperation{
 	{"requeue", (*cutJob).isDead, does(func(j *cutJob, c *client.Client) error { return c.Requeue(j.ctx(), cutID) }), ""},
 	{"remove", (*cutJob).isReserved, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Remove(j.ctx(), cutID) }), "removed"},
 	{"reschedule", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return c.Reschedule(j.ctx(), cutID, time.Millisecond) }), ""},
-	{"drop a dead letter", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (int, error) { return c.DropDead(j.ctx(), "t", cutID) }), "removed"},
-	{"drop a dead letter", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (int, error) { return c.DropAllDead(j.ctx(), "t") }), "removed"},
+	{"remove a dead letter", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Remove(j.ctx(), cutID) }), "removed"},
+	{"drop all dead letters", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (int, error) { return c.DropAll(j.ctx(), "t") }), "removed"},
 	{"pause", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.Pause(j.ctx(), "t", client.PauseOptions{}) }), ""},
 	{"resume", (*cutJob).isHeld, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Resume(j.ctx(), "t") }), ""},
 	{"back off", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.BackOff(j.ctx(), "t", time.Hour) }), ""},
@@ -206,9 +206,7 @@ func (j *cutJob) isTheOne() { j.isLimited(); j.reserve(j.Client) }
 // limited describes a topic with a limit, as in the table.
 func (j *cutJob) limited() string {
 	j.TB.Helper()
-	l, err := j.Limit(j.ctx(), "t")
-	check(j.TB, err)
-	if l != (client.Limit{}) {
+	if _, of := j.stats("t"); of.Limit != (client.Limit{}) {
 		return ", limited"
 	}
 	return ""

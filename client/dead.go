@@ -5,31 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"time"
 
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// DeadLetter is a job whose attempts are used up, or that was buried.
-type DeadLetter struct {
-	Message
-	Attempts int
-	Reason   string    // why it is one
-	Error    string    // of the last attempt, if one is known
-	Died     time.Time // when it became one, by Redis's clock
-	// MaxAttempts and TTR are the producer's; 0 if not set.
-	MaxAttempts int
-	TTR         time.Duration
-}
-
-const deadPage = 100
-
-// Dead iterates over the topic's dead letters, the newest first. It reads a few at a time; letters that come or go
-// meanwhile may or may not be included. It stops at an error.
-func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, error] {
-	return func(yield func(DeadLetter, error) bool) {
+// Dead iterates over the topic's dead letters, jobs whose attempts are used up or that were buried, the newest first. It
+// reads a few at a time; letters that come or go meanwhile may or may not be included. It stops at an error.
+func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[JobInfo, error] {
+	return func(yield func(JobInfo, error) bool) {
 		var reader *fleet.DeadReader
 		for {
 			var letters []fleet.Found
@@ -41,13 +25,17 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 				return err
 			})
 			if err != nil {
-				yield(DeadLetter{}, err)
+				yield(JobInfo{}, err)
 			}
 			if len(letters) == 0 {
 				return
 			}
 			for _, l := range letters {
-				if !yield(DeadLetter{Message{l.ID, l.Topic, l.Body, l.Headers}, l.Attempts, l.Reason, l.Error, l.At, l.MaxAttempts, l.TTR}, nil) {
+				letter := JobInfo{
+					Message: Message{l.ID, l.Topic, l.Body, l.Headers}, State: StateDead, Due: l.At, TTL: -1,
+					Attempts: l.Attempts, Options: optionsOf(l.MaxAttempts, l.TTR, l.Body), Error: l.Error, Reason: l.Reason,
+				}
+				if !yield(letter, nil) {
 					return
 				}
 			}
@@ -88,25 +76,10 @@ func (c *Client) RequeueAll(ctx context.Context, topic string) (done int, err er
 	return done, err
 }
 
-// DropDead deletes the topic's dead letters with these IDs, and returns how many there were.
-func (c *Client) DropDead(ctx context.Context, topic string, ids ...string) (dropped int, err error) {
-	err = c.call(ctx, "drop dead", topic, checkTopic(topic), func() error {
-		for _, theirs := range fleet.Divide(ids, func(i int) *store.Store { return c.fleet.Of(ids[i]) }) {
-			for page := range slices.Chunk(theirs.Items, deadPage) {
-				n, err := theirs.Store.DropDead(ctx, topic, page, time.Time{})
-				if dropped += n; err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	return dropped, err
-}
-
-// DropAllDead deletes all dead letters of the topic, a few at a time, and returns how many there were.
-func (c *Client) DropAllDead(ctx context.Context, topic string) (dropped int, err error) {
-	err = c.call(ctx, "drop all dead", topic, checkTopic(topic), func() error {
+// DropAll deletes all dead letters of the topic, a few at a time, and returns how many there were. Other jobs stay.
+// Remove deletes a single one.
+func (c *Client) DropAll(ctx context.Context, topic string) (dropped int, err error) {
+	err = c.call(ctx, "drop all", topic, checkTopic(topic), func() error {
 		dropped, err = c.fleet.DropDead(ctx, fleet.DeadRange{Topic: topic, Oldest: true, Stale: true})
 		return err
 	})

@@ -20,7 +20,7 @@ func (f *fixture) bury(id, topic, reason string) {
 }
 
 // letters returns the topic's dead letters from Dead.
-func (f *fixture) letters(topic string) (letters []client.DeadLetter) {
+func (f *fixture) letters(topic string) (letters []client.JobInfo) {
 	f.TB.Helper()
 	for d, err := range f.Dead(f.TB.Context(), topic) {
 		check(f.TB, err)
@@ -64,19 +64,22 @@ func TestDead(t *testing.T) {
 	check(t, f.reserve("t").Retry(t.Context(), 0, errors.New("refused")))
 	check(t, f.reserve("t").Bury(t.Context(), errors.New("given up")))
 	f.Do("ZADD", "delayer:dead_letters:t", 1, "deleted by hand")
-	expect := func(want ...client.DeadLetter) {
+	expect := func(want ...client.JobInfo) {
 		t.Helper()
 		got := f.letters("t")
 		for i, d := range got {
-			expectSpan(t, "death of "+d.ID, float64(d.Died.UnixMicro())/1e6, from, f.Clock())
-			got[i].Died = time.Time{}
+			if job, err := f.Get(t.Context(), d.ID); err != nil || !reflect.DeepEqual(job, d) {
+				t.Errorf("Get returns %+v, %v, and Dead %+v", job, err, d)
+			}
+			expectSpan(t, "death of "+d.ID, float64(d.Due.UnixMicro())/1e6, from, f.Clock())
+			got[i].Due = time.Time{}
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("dead letters:\n got %+v\nwant %+v", got, want)
 		}
 	}
-	a := client.DeadLetter{Message: client.Message{ID: "a", Topic: "t", Body: "body"}, Attempts: 1, Reason: "no such order", Error: "no such order"}
-	b := client.DeadLetter{Message: client.Message{ID: "b", Topic: "t", Body: "body"}, Attempts: 2, Reason: "given up", Error: "given up"}
+	a := client.JobInfo{Message: client.Message{ID: "a", Topic: "t", Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 1, Reason: "no such order", Error: "no such order"}
+	b := client.JobInfo{Message: client.Message{ID: "b", Topic: "t", Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 2, Reason: "given up", Error: "given up"}
 	expect(b, a)
 	if ids := f.dead("v"); ids != nil {
 		t.Errorf("of a topic whose one dead letter was replaced: %q", ids)
@@ -97,19 +100,19 @@ func TestDead(t *testing.T) {
 // A loop over the dead letters may change them: each comes once.
 func TestDeadWhileTheyGo(t *testing.T) {
 	const letters = 350
-	drop := func(each int) func(f *fixture, id string, n int) {
+	remove := func(each int) func(f *fixture, id string, n int) {
 		return func(f *fixture, id string, n int) {
 			if n%each < each-1 {
 				return
 			}
-			if n, err := f.DropDead(f.TB.Context(), "t", id); n != 1 || err != nil {
-				f.TB.Fatalf("DropDead = %d, %v", n, err)
+			if removed, err := f.Remove(f.TB.Context(), id); !removed || err != nil {
+				f.TB.Fatalf("Remove = %v, %v", removed, err)
 			}
 		}
 	}
 	for name, change := range map[string]func(f *fixture, id string, n int){
-		"all are dropped":            drop(1),
-		"every hundredth is dropped": drop(100),
+		"all are removed":            remove(1),
+		"every hundredth is removed": remove(100),
 		"each is sent again and dies at once": func(f *fixture, id string, n int) {
 			check(f.TB, f.Requeue(f.TB.Context(), id))
 			check(f.TB, f.reserve("t").Bury(f.TB.Context(), errors.New("again")))
@@ -153,7 +156,7 @@ func TestDeadEnds(t *testing.T) {
 	for d, err := range f.Dead(t.Context(), "broken") {
 		n++
 		expectText(t, "Dead", err, `delayer: dead "broken": `, "WRONGTYPE")
-		if !reflect.DeepEqual(d, client.DeadLetter{}) {
+		if !reflect.DeepEqual(d, client.JobInfo{}) {
 			t.Errorf("got %+v", d)
 		}
 	}

@@ -109,7 +109,7 @@ func (f *fixture) fillForMove() map[string]int64 {
 	f.put(message("once"), 61*time.Minute, client.IfExists(client.Once(time.Hour)))
 	f.put(message("as"), 62*time.Minute, client.IfExists(client.OnceAs(time.Hour, "content")))
 	f.put(client.Message{Topic: "grouped", Body: "1"}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))
-	_, err := f.Schedule(ctx, hourly("s"))
+	_, err := f.Schedules().Set(ctx, hourly("s"))
 	check(f.TB, err)
 	return tokens
 }

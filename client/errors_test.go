@@ -21,7 +21,7 @@ func TestErrorsCutNames(t *testing.T) {
 		"Pop":          errOf(f.Pop(ctx, long)),
 		"BPop":         errOf(f.BPop(ctx, time.Millisecond, long, long)),
 		"Get":          errOf(f.Get(ctx, long)),
-		"DropDead":     errOf(f.DropDead(done(ctx), long, "a")),
+		"DropAll":      errOf(f.DropAll(done(ctx), long)),
 		"AckBatch":     errOf(f.AckBatch(ctx, []*client.Delivery{d})),
 		"Dead":         deadError(f.Client, done(ctx), long),
 		"Delivery.Ack": f.Delivery("t", long, 1).Ack(ctx),

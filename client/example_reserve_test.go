@@ -192,8 +192,8 @@ func ExampleClient_Requeue() {
 	// again 1 <nil>
 }
 
-// Without IDs all dead letters of the topic are deleted.
-func ExampleClient_DropDead() {
+// Remove deletes one dead letter, and DropAll the others of the topic.
+func ExampleClient_DropAll() {
 	ctx, c := open()
 	defer c.Close()
 
@@ -201,12 +201,12 @@ func ExampleClient_DropDead() {
 		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("drop-", n), Topic: "drop", Body: "b"})
 		ok(d.Bury(ctx, errors.New("no such order")))
 	}
-	n, err := c.DropDead(ctx, "drop", "drop-0")
-	fmt.Println(n, err)
-	n, err = c.DropAllDead(ctx, "drop")
+	removed, err := c.Remove(ctx, "drop-0")
+	fmt.Println(removed, err)
+	n, err := c.DropAll(ctx, "drop")
 	fmt.Println(n, err)
 	// Output:
-	// 1 <nil>
+	// true <nil>
 	// 1 <nil>
 }
 
@@ -301,11 +301,11 @@ func ExampleJobOptions_lease() {
 
 // A report is due each working day at seven in Berlin, for any number of servers and across clock changes. The schedule
 // is in force when the call returns.
-func ExampleClient_Schedule() {
+func ExampleSchedules_Set() {
 	ctx, c := open()
 	defer c.Close()
 
-	next := must(c.Schedule(ctx, client.Schedule{
+	next := must(c.Schedules().Set(ctx, client.Schedule{
 		Name:    "report",
 		Cron:    "0 7 * * mon-fri",
 		Zone:    "Europe/Berlin",
@@ -315,20 +315,20 @@ func ExampleClient_Schedule() {
 	}))
 	fmt.Println(next.Format("15:04"), time.Until(next) <= 73*time.Hour)
 
-	id, err := c.RunNow(ctx, "report") // one more report at once
+	id, err := c.Schedules().Run(ctx, "report") // one more report at once
 	fmt.Println(strings.HasPrefix(id, "{report}@now-"), err)
 
-	_, err = c.Schedule(ctx, client.Schedule{Name: "report", Cron: "0 7 * * mon-fry", Topic: "report", Body: "b"})
+	_, err = c.Schedules().Set(ctx, client.Schedule{Name: "report", Cron: "0 7 * * mon-fry", Topic: "report", Body: "b"})
 	fmt.Println(err)
 	// Output:
 	// 07:00 true
 	// true <nil>
-	// delayer: schedule "report": invalid cron: "0 7 * * mon-fry", day of the week, "fry" at character 13: want 0 to 7, or sun to sat
+	// delayer: set schedule "report": invalid cron: "0 7 * * mon-fry", day of the week, "fry" at character 13: want 0 to 7, or sun to sat
 }
 
 // A program has its schedules in its code and sets them when it starts. Schedules that are no longer in the list are
 // deleted.
-func ExampleClient_SetSchedules() {
+func ExampleSchedules_SetAll() {
 	ctx, c := open()
 	defer c.Close()
 
@@ -336,7 +336,7 @@ func ExampleClient_SetSchedules() {
 		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}, {Name: "poll", Every: time.Minute, Topic: "poll", Body: "all"}},
 		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}}, // the next release of the program
 	} {
-		changed, err := c.SetSchedules(ctx, "shop", schedules)
+		changed, err := c.Schedules().SetAll(ctx, "shop", schedules)
 		fmt.Println(changed, err)
 	}
 	// Output:

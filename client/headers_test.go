@@ -42,8 +42,8 @@ func burySome(f *fixture, opts ...client.PushOption) {
 // runWith makes a schedule, or changes it, and runs it now.
 func (f *fixture) runWith(h headers, overlap client.Overlap) {
 	f.TB.Helper()
-	check(f.TB, errOf(f.Schedule(f.TB.Context(), client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "body", Headers: h, Overlap: overlap})))
-	check(f.TB, errOf(f.RunNow(f.TB.Context(), "s")))
+	check(f.TB, errOf(f.Schedules().Set(f.TB.Context(), client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "body", Headers: h, Overlap: overlap})))
+	check(f.TB, errOf(f.Schedules().Run(f.TB.Context(), "s")))
 }
 
 // headersCases are ways to push job a, and to read its headers.
@@ -220,7 +220,7 @@ func TestHeadersInvalid(t *testing.T) {
 		m := client.Message{ID: "a", Topic: "t", Body: "body", Headers: c.headers}
 		_, one := f.Push(t.Context(), m, 0)
 		_, batch := f.PushBatch(t.Context(), []client.Item{{Message: m}})
-		_, schedule := f.Schedule(t.Context(), client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "body", Headers: c.headers})
+		_, schedule := f.Schedules().Set(t.Context(), client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "body", Headers: c.headers})
 		for call, err := range map[string]error{"Push": one, "PushBatch": batch, "Schedule": schedule} {
 			if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s, %s: %v", name, call, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // Hooks observe what a Client does with jobs, for traces, metrics and logs: see [WithHooks]. Those that are nil are
-// skipped. Module client/otel makes Hooks for OpenTelemetry.
+// skipped. Module client/delayerotel makes Hooks for OpenTelemetry.
 type Hooks struct {
 	// Push is called for Push, PushAt, PushBatch and a Topic's pushes.
 	Push Hook

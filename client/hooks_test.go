@@ -214,8 +214,8 @@ var hooked = []hookedCall{
 		done(context.Canceled)
 	}, []string{"handle handle: t/b canceled; canceled"}},
 	{"Schedule", func(ctx context.Context, f *fixture, c *client.Client) { // whose jobs no client pushes
-		c.Schedule(ctx, client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "1"})
-		_, err := c.RunNow(ctx, "s")
+		c.Schedules().Set(ctx, client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "1"})
+		_, err := c.Schedules().Run(ctx, "s")
 		check(f.TB, err)
 	}, nil},
 	{"a closed Client", func(ctx context.Context, f *fixture, c *client.Client) {
@@ -274,9 +274,8 @@ func TestHooks(t *testing.T) {
 // Each method of Client and Delivery is either tested in TestHooks or known to have no hooks.
 func TestHooksOfAllMethods(t *testing.T) {
 	without := strings.Fields("Calm Checks Connections Polls Pushes PushesToGroups Settlements SubscribeAgain WarmUp" + // for tests
-		" Close Ping Dead Requeue RequeueAll DropDead DropAllDead" +
-		" Get Remove Reschedule SetLimit Limit Pause BackOff Resume Paused Schedule SetSchedules Schedules Unschedule PauseSchedule" +
-		" ResumeSchedule RunNow Stats Topics Delivery Deadline Lease")
+		" Close Ping Dead Requeue RequeueAll DropAll" +
+		" Get Remove Reschedule SetLimit Pause BackOff Resume Paused Schedules Stats Topics Delivery Deadline Lease")
 	for _, of := range []reflect.Type{reflect.TypeFor[*client.Client](), reflect.TypeFor[*client.Delivery]()} {
 		for i := range of.NumMethod() {
 			name := of.Method(i).Name

@@ -150,8 +150,7 @@ func invalidCallsOnJobs(c *client.Client) map[string]invalid {
 		"dead: topic":            {deadError(c, ctx, ""), "invalid topic: "},
 		"requeue: id":            {c.Requeue(ctx, ""), "invalid id: "},
 		"requeue all: topic":     {errOf(c.RequeueAll(ctx, "")), "invalid topic: "},
-		"drop all dead: topic":   {errOf(c.DropAllDead(ctx, "")), "invalid topic: "},
-		"drop dead: topic of id": {errOf(c.DropDead(ctx, "", "a")), "invalid topic: "},
+		"drop all: topic":        {errOf(c.DropAll(ctx, "")), "invalid topic: "},
 		"get: id":                {errOf(c.Get(ctx, "")), "invalid id: "},
 		"remove: id":             {errOf(c.Remove(ctx, "")), "invalid id: "},
 		"reschedule: id":         {c.Reschedule(ctx, "", 1), "invalid id: "},
@@ -211,8 +210,7 @@ func calls(c *client.Client, ctx context.Context) map[string]func() error {
 		"Dead":        func() error { return deadError(c, ctx, "t") },
 		"Requeue":     func() error { return c.Requeue(ctx, "a") },
 		"RequeueAll":  func() error { return errOf(c.RequeueAll(ctx, "t")) },
-		"DropDead":    func() error { return errOf(c.DropDead(ctx, "t", "a")) },
-		"DropAllDead": func() error { return errOf(c.DropAllDead(ctx, "t")) },
+		"DropAll":     func() error { return errOf(c.DropAll(ctx, "t")) },
 		"Stats":       func() error { return errOf(c.Stats(ctx)) },
 	}
 }

@@ -34,7 +34,7 @@ type Limit struct {
 	Tag string
 }
 
-// SetLimit sets the topic's limit from now on; the zero Limit removes it. Jobs that are reserved already go on, and do
+// SetLimit sets the topic's limit from now on; the zero Limit removes it. Stats returns it. Jobs that are reserved already go on, and do
 // not count if the topic had no limit on Concurrency. Waiting consumers are woken if there is more room. All programs
 // that reserve, and the servers, must know limits: older versions ignore them.
 //
@@ -47,16 +47,6 @@ func (c *Client) SetLimit(ctx context.Context, topic string, l Limit) error {
 		}
 		return c.fleet.SetLimit(ctx, topic, store.Limit(l))
 	})
-}
-
-// Limit returns the topic's limit. Stats has it too.
-func (c *Client) Limit(ctx context.Context, topic string) (l Limit, err error) {
-	err = c.call(ctx, "limit", topic, checkTopic(topic), func() error {
-		kept, err := c.fleet.Limit(ctx, topic)
-		l = Limit(kept)
-		return err
-	})
-	return l, err
 }
 
 func (c *Client) checkLimit(l Limit) error {

@@ -38,7 +38,7 @@ func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) 
 		switch value := r.Interface().(type) {
 		case error:
 			return value, true
-		case iter.Seq2[client.DeadLetter, error]:
+		case iter.Seq2[client.JobInfo, error]:
 			for _, err = range value {
 			}
 			return err, true
@@ -48,7 +48,7 @@ func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) 
 	return nil, tells
 }
 
-// Each call returns ErrInvalid on a nil or zero Client or Delivery, and on a Client created from nil arguments. The
+// Each call returns ErrInvalid on a nil or zero Client or Delivery, on Schedules of one, and on a Client created from nil arguments. The
 // test calls all methods, so it covers future ones.
 func TestNothingToCall(t *testing.T) {
 	pool := &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
@@ -67,6 +67,9 @@ func TestNothingToCall(t *testing.T) {
 		"zero Delivery":          {on: new(client.Delivery)},
 		"Delivery of nil":        {on: (*client.Client)(nil).Delivery("t", "a", 1)},
 		"Delivery of zero":       {on: new(client.Client).Delivery("t", "a", 1)},
+		"Schedules of nil":       {on: (*client.Client)(nil).Schedules()},
+		"Schedules of zero":      {on: new(client.Client).Schedules()},
+		"zero Schedules":         {on: new(client.Schedules)},
 		"Client, of nothing":     {client.New(pool), true},
 	} {
 		value := reflect.ValueOf(c.on)

@@ -121,12 +121,12 @@ func TestDeadOfPartitions(t *testing.T) {
 	for _, d := range clienttest.All(t, f.Client, clienttest.Ready("t", 250, time.Hour)) {
 		check(t, d.Bury(t.Context(), errors.New("why")))
 	}
-	var letters []client.DeadLetter
+	var letters []client.JobInfo
 	for l, err := range f.Dead(t.Context(), "t") {
 		check(t, err)
 		letters = append(letters, l)
 	}
-	newestFirst := func(a, b client.DeadLetter) int { return b.Died.Compare(a.Died) }
+	newestFirst := func(a, b client.JobInfo) int { return b.Due.Compare(a.Due) }
 	if len(letters) != 500 || !slices.IsSortedFunc(letters, newestFirst) {
 		t.Errorf("%d dead letters, in order: %v", len(letters), slices.IsSortedFunc(letters, newestFirst))
 	}
@@ -134,14 +134,16 @@ func TestDeadOfPartitions(t *testing.T) {
 	if want := (client.TopicStats{Topic: "t", Dead: 500}); err != nil || !slices.Equal(stats.Topics, []client.TopicStats{want}) {
 		t.Errorf("stats: %+v, %v", stats, err)
 	}
-	n, err := f.DropDead(t.Context(), "t", append(idsOf(delayedOf(100)), "another")...)
-	if n != 100 || err != nil {
-		t.Errorf("%d were dropped, %v, want 100", n, err)
+	if n, err := f.RequeueAll(t.Context(), "t"); n != 500 || err != nil {
+		t.Errorf("%d were requeued, %v, want 500", n, err)
 	}
-	if n, err = f.RequeueAll(t.Context(), "t"); n != 400 || err != nil {
-		t.Errorf("%d were requeued, %v, want 400", n, err)
+	for _, d := range clienttest.All(t, f.Client, clienttest.Ready("t", 250, time.Hour))[:400] {
+		check(t, d.Bury(t.Context(), errors.New("why")))
 	}
-	if left := f.State(); len(left.Letters) != 0 || len(left.Buckets) != 400 {
+	if n, err := f.DropAll(t.Context(), "t"); n != 400 || err != nil {
+		t.Errorf("%d were dropped, %v, want 400", n, err)
+	}
+	if left := f.State(); len(left.Letters) != 0 || len(left.Buckets) != 100 {
 		t.Errorf("%d dead letters and %d jobs", len(left.Letters), len(left.Buckets))
 	}
 }

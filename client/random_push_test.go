@@ -162,17 +162,18 @@ func requeueStep(r *modelRun) {
 }
 
 func dropDeadStep(r *modelRun) {
-	if r.IntN(4) > 0 {
+	if r.IntN(8) > 0 {
 		return
 	}
-	id, topic := r.id(), r.topic()
-	want := 0
-	if letter, dead := r.model.letters[id]; dead && letter.topic == topic {
-		want = 1
-		r.model.dropDead(id)
+	topic, want := r.topic(), 0
+	for id, letter := range r.model.letters {
+		if letter.topic == topic {
+			want++
+			r.model.dropDead(id)
+		}
 	}
-	dropped, err := r.DropDead(r.TB.Context(), topic, id)
-	r.note("drop "+id+" of "+topic, err, nil)
+	dropped, err := r.DropAll(r.TB.Context(), topic)
+	r.note("drop all of "+topic, err, nil)
 	r.same("  dropped", dropped, want)
 }
 

@@ -25,7 +25,7 @@ func scheduleStep(r *modelRun) {
 	if r.model.jobs[id].body != body {
 		r.model.occurrences[id] = 0
 	}
-	_, err := r.Schedule(r.TB.Context(), s)
+	_, err := r.Schedules().Set(r.TB.Context(), s)
 	r.model.put(id, body, s.Topic, s.Overlap)
 	r.note(fmt.Sprintf("schedule %s %s, %s", name, body, s.Overlap), err, nil)
 	if r.model.occurrences[id] == 0 {
@@ -43,7 +43,7 @@ func scheduleStep(r *modelRun) {
 
 func unscheduleStep(r *modelRun) {
 	name := r.scheduleName()
-	was, err := r.Unschedule(r.TB.Context(), name)
+	was, err := r.Schedules().Remove(r.TB.Context(), name)
 	r.note("unschedule "+name, err, nil)
 	r.same("  was", was, r.model.unschedule(store.ScheduleID(name)))
 }
@@ -51,9 +51,9 @@ func unscheduleStep(r *modelRun) {
 func pauseScheduleStep(r *modelRun) {
 	name, pause := r.scheduleName(), r.IntN(2) == 0
 	id := store.ScheduleID(name)
-	do := r.ResumeSchedule
+	do := r.Schedules().Resume
 	if pause {
-		do = r.PauseSchedule
+		do = r.Schedules().Pause
 	}
 	_, exists := r.model.occurrences[id]
 	var want error
@@ -70,7 +70,7 @@ func runNowStep(r *modelRun) {
 	name := r.scheduleName()
 	id := store.ScheduleID(name)
 	_, exists := r.model.occurrences[id]
-	job, err := r.RunNow(r.TB.Context(), name)
+	job, err := r.Schedules().Run(r.TB.Context(), name)
 	if !exists {
 		r.note("run "+name, err, client.ErrNotFound)
 		return

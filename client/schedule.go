@@ -69,11 +69,11 @@ const (
 	OverlapFollow Overlap = store.OverlapFollow
 )
 
-// Scheduled is a schedule and its history.
-type Scheduled struct {
-	// Schedule can be passed to Client.Schedule again. It has either Cron or Every.
+// ScheduleInfo is what Schedules.List returns about a schedule.
+type ScheduleInfo struct {
+	// Schedule can be passed to Schedules.Set again. It has either Cron or Every.
 	Schedule
-	// Owner is who keeps it, see SetSchedules; empty if nobody does.
+	// Owner is who keeps it, see Schedules.SetAll; empty if nobody does.
 	Owner string
 	// Next is the next occurrence, zero if there is none.
 	Next time.Time
@@ -90,36 +90,32 @@ type Scheduled struct {
 	Past []Occurrence
 }
 
-// Occurrence is one time at which a schedule was due.
+// Occurrence is one time at which a schedule was due, or at which Run pushed a job.
 type Occurrence struct {
-	At     time.Time
-	Result OccurrenceResult
+	At time.Time
+	// Result is "ran" if it had a job, and "run now" if Run pushed it. Without a job of its own it is "late" if it was
+	// too late, "overlapped" if the last job was not done, and "paused" if the schedule was paused.
+	Result string
 	Late   time.Duration // how late a server saw it
 }
 
-// OccurrenceResult is the result of an Occurrence.
-type OccurrenceResult string
+// Schedules are a Client's schedules: see Client.Schedules.
+type Schedules struct{ c *Client }
 
-// The results of occurrences.
-const (
-	OccurrenceRan        OccurrenceResult = "ran"        // it had a job
-	OccurrenceRunNow     OccurrenceResult = "run now"    // RunNow pushed one
-	OccurrenceLate       OccurrenceResult = "late"       // it had no job: it was too late
-	OccurrenceOverlapped OccurrenceResult = "overlapped" // it had no job of its own: the last one was not done
-	OccurrencePaused     OccurrenceResult = "paused"     // it had no job: the schedule was paused
-)
+// Schedules returns what manages schedules. It does not call Redis.
+func (c *Client) Schedules() *Schedules { return &Schedules{c} }
 
-// Schedule stores a schedule, or changes the one with that name, and returns its next occurrence. It takes effect
+// Set stores a schedule, or changes the one with that name, and returns its next occurrence. It takes effect
 // at once, even if no server runs. If nothing changes, nothing is written. If the spec or its zone changes, the
 // next occurrence is computed anew; otherwise it stays. Overdue occurrences of the old spec are treated as Missed
 // says. A paused schedule stays paused.
 //
 // Mistakes are ErrInvalid, with their place in Cron. It returns ErrExists if there is a job with the ID
 // "{name}@schedule", under which it would be stored.
-func (c *Client) Schedule(ctx context.Context, s Schedule) (next time.Time, err error) {
-	checked, wrong := s.check()
-	err = c.call(ctx, "schedule", s.Name, wrong, func() error {
-		next, _, err = c.putSchedule(ctx, checked)
+func (s *Schedules) Set(ctx context.Context, schedule Schedule) (next time.Time, err error) {
+	checked, wrong := schedule.check()
+	err = s.c.call(ctx, "set schedule", schedule.Name, wrong, func() error {
+		next, _, err = s.put(ctx, checked)
 		return err
 	})
 	return next, err
@@ -132,15 +128,15 @@ type checkedSchedule struct {
 	zone *time.Location
 }
 
-func (c *Client) putSchedule(ctx context.Context, s checkedSchedule) (next time.Time, changed bool, err error) {
-	at := c.fleet.Of(store.ScheduleID(s.Name))
+func (s *Schedules) put(ctx context.Context, schedule checkedSchedule) (next time.Time, changed bool, err error) {
+	at := s.c.fleet.Of(store.ScheduleID(schedule.Name))
 	now, err := at.Time(ctx)
 	if err != nil {
 		return time.Time{}, false, err
 	}
 	now = now.Add(time.Millisecond - 1).Truncate(time.Millisecond) // as delays count
-	next, changed, err = at.PutSchedule(ctx, s.Schedule, s.spec.Next(now.In(s.zone)))
-	return next.In(s.zone), changed, err
+	next, changed, err = at.PutSchedule(ctx, schedule.Schedule, schedule.spec.Next(now.In(schedule.zone)))
+	return next.In(schedule.zone), changed, err
 }
 
 func (s Schedule) check() (checked checkedSchedule, err error) {
@@ -188,29 +184,29 @@ func checkChoice[T ~string](field string, choice T, choices ...T) error {
 	return nil
 }
 
-// SetSchedules makes these the schedules of owner: it stores new and changed ones as Schedule does, and deletes
-// all others of that owner. Schedules of other owners stay. So a program can define its schedules in code and set
-// them when it starts. It returns the names of those that were stored or deleted. An owner is a text of 1 to 200
-// bytes; the daemon's configuration file is "file". If one schedule is invalid, nothing is changed.
-func (c *Client) SetSchedules(ctx context.Context, owner string, schedules []Schedule) (changed []string, err error) {
-	all, wrong := checkSchedules(owner, schedules)
-	err = c.call(ctx, "set schedules", owner, wrong, func() error {
+// SetAll makes these the schedules of owner: it stores new and changed ones as Set does, and removes all others of
+// that owner. Schedules of other owners stay. So a program can define its schedules in code and set them when it
+// starts. It returns the names of those that were stored or removed. An owner is a text of 1 to 200 bytes; the
+// daemon's configuration file is "file". If one schedule is invalid, nothing is changed.
+func (s *Schedules) SetAll(ctx context.Context, owner string, schedules []Schedule) (changed []string, err error) {
+	checked, wrong := checkSchedules(owner, schedules)
+	err = s.c.call(ctx, "set schedules", owner, wrong, func() error {
 		keep := map[string]bool{}
-		for _, s := range all {
-			keep[s.Name] = true
-			_, did, err := c.putSchedule(ctx, s)
+		for _, one := range checked {
+			keep[one.Name] = true
+			_, did, err := s.put(ctx, one)
 			if err != nil {
-				return fmt.Errorf("%s: %w", store.Quote(s.Name), err)
+				return fmt.Errorf("%s: %w", store.Quote(one.Name), err)
 			}
 			if did {
-				changed = append(changed, s.Name)
+				changed = append(changed, one.Name)
 			}
 		}
-		stored, err := c.fleet.Schedules(ctx)
-		for _, s := range stored {
-			if s.Source == owner && !keep[s.Name] && err == nil {
-				if _, err = c.unschedule(ctx, s.Name, owner); err == nil {
-					changed = append(changed, s.Name)
+		stored, err := s.c.fleet.Schedules(ctx)
+		for _, one := range stored {
+			if one.Source == owner && !keep[one.Name] && err == nil {
+				if _, err = s.remove(ctx, one.Name, owner); err == nil {
+					changed = append(changed, one.Name)
 				}
 			}
 		}
@@ -241,72 +237,70 @@ func checkSchedules(owner string, schedules []Schedule) (all []checkedSchedule, 
 	return all, nil
 }
 
-// Unschedule deletes a schedule; its jobs stay. False means that there was no such schedule.
-func (c *Client) Unschedule(ctx context.Context, name string) (was bool, err error) {
-	err = c.call(ctx, "unschedule", name, checkScheduleName(name), func() error {
-		was, err = c.unschedule(ctx, name, "")
+// Remove deletes a schedule; its jobs stay. False means that there was no such schedule.
+func (s *Schedules) Remove(ctx context.Context, name string) (removed bool, err error) {
+	err = s.c.call(ctx, "remove schedule", name, checkScheduleName(name), func() error {
+		removed, err = s.remove(ctx, name, "")
 		return err
 	})
-	return was, err
+	return removed, err
 }
 
-func (c *Client) unschedule(ctx context.Context, name, owner string) (was bool, err error) {
-	err = c.fleet.Of(store.ScheduleID(name)).RemoveSchedule(ctx, name, owner)
+func (s *Schedules) remove(ctx context.Context, name, owner string) (removed bool, err error) {
+	err = s.c.fleet.Of(store.ScheduleID(name)).RemoveSchedule(ctx, name, owner)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// PauseSchedule lets occurrences pass without jobs until ResumeSchedule. They are counted. It returns ErrNotFound
-// if there is no such schedule.
-func (c *Client) PauseSchedule(ctx context.Context, name string) error {
-	return c.onSchedule(ctx, "pause schedule", name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, true) })
+// Pause lets occurrences pass without jobs until Resume. They are counted. It returns ErrNotFound if there is no
+// such schedule.
+func (s *Schedules) Pause(ctx context.Context, name string) error {
+	return s.at(ctx, "pause schedule", name, func(at *store.Store) error { return at.PauseSchedule(ctx, name, true) })
 }
 
-// ResumeSchedule ends a pause: the next occurrence has its job again. It returns ErrNotFound if there is no such
-// schedule.
-func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	return c.onSchedule(ctx, "resume schedule", name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, false) })
+// Resume ends a pause: the next occurrence has its job again. It returns ErrNotFound if there is no such schedule.
+func (s *Schedules) Resume(ctx context.Context, name string) error {
+	return s.at(ctx, "resume schedule", name, func(at *store.Store) error { return at.PauseSchedule(ctx, name, false) })
 }
 
-// RunNow pushes a job of the schedule now and returns its ID, also if the schedule is paused or the last job is
-// not done; with OverlapFollow the job follows the last one, or is that one, as at an occurrence. Later
-// occurrences stay as they are. It returns ErrNotFound if there is no such schedule. After a lost reply, calling
-// it again may push a second job.
-func (c *Client) RunNow(ctx context.Context, name string) (id string, err error) {
-	err = c.onSchedule(ctx, "run now", name, func(s *store.Store) error {
-		id, err = s.RunSchedule(ctx, name)
+// Run pushes a job of the schedule now and returns its ID, also if the schedule is paused or the last job is not
+// done; with OverlapFollow the job follows the last one, or is that one, as at an occurrence. Later occurrences
+// stay as they are. It returns ErrNotFound if there is no such schedule. After a lost reply, calling it again may
+// push a second job.
+func (s *Schedules) Run(ctx context.Context, name string) (id string, err error) {
+	err = s.at(ctx, "run schedule", name, func(at *store.Store) error {
+		id, err = at.RunSchedule(ctx, name)
 		return err
 	})
 	return id, err
 }
 
-// onSchedule makes a call on a schedule in its partition.
-func (c *Client) onSchedule(ctx context.Context, operation, name string, do func(*store.Store) error) error {
-	return c.call(ctx, operation, name, checkScheduleName(name), func() error {
-		return store.NoSuch("schedule", do(c.fleet.Of(store.ScheduleID(name))))
+// at makes a call on a schedule in its partition.
+func (s *Schedules) at(ctx context.Context, operation, name string, do func(*store.Store) error) error {
+	return s.c.call(ctx, operation, name, checkScheduleName(name), func() error {
+		return store.NoSuch("schedule", do(s.c.fleet.Of(store.ScheduleID(name))))
 	})
 }
 
-// Schedules returns all schedules, sorted by name. With an error it returns those of the partitions that can be
-// read.
-func (c *Client) Schedules(ctx context.Context) (schedules []Scheduled, err error) {
-	err = c.call(ctx, "schedules", "", nil, func() error {
-		all, err := c.fleet.Schedules(ctx)
-		schedules = each(all, scheduledOf)
+// List returns all schedules, sorted by name. With an error it returns those of the partitions that can be read.
+func (s *Schedules) List(ctx context.Context) (list []ScheduleInfo, err error) {
+	err = s.c.call(ctx, "list schedules", "", nil, func() error {
+		found, err := s.c.fleet.Schedules(ctx)
+		list = each(found, scheduleInfo)
 		return err
 	})
-	return schedules, err
+	return list, err
 }
 
-func scheduledOf(s store.Scheduled) Scheduled {
-	of := Scheduled{
+func scheduleInfo(s store.Scheduled) ScheduleInfo {
+	of := ScheduleInfo{
 		Schedule: Schedule{Name: s.Name, Cron: s.Spec, Zone: s.Zone, Topic: s.Topic, Body: s.Body, Headers: store.HeadersOf(s.Headers), Missed: Missed(s.Missed), Overlap: Overlap(s.Overlap), Jitter: s.Jitter,
 			Options: JobOptions{s.MaxAttempts, s.TTR, s.Lifetime, s.Body == ""}},
 		Owner: s.Source, Next: s.Next, Paused: s.Paused, LastID: s.LastID, Jobs: s.Ran,
 		Late: s.NotRun.Late, Overlapped: s.NotRun.Overlapped, WhilePaused: s.NotRun.Paused,
-		Past: each(s.Past, func(m store.Occurrence) Occurrence { return Occurrence{m.At, OccurrenceResult(m.Outcome()), m.Late} }),
+		Past: each(s.Past, func(m store.Occurrence) Occurrence { return Occurrence{m.At, m.Outcome(), m.Late} }),
 	}
 	if spec, err := cron.Parse(s.Spec); err == nil && spec.Every() > 0 {
 		of.Cron, of.Every = "", spec.Every()

@@ -17,25 +17,27 @@ type scheduleCut struct {
 }
 
 var scheduleCuts = []scheduleCut{
-	{"schedule", func(*fixture) {}, func(ctx context.Context, c *client.Client) (string, error) {
-		return "done", errOf(c.Schedule(ctx, hourly("a")))
+	{"set a schedule", func(*fixture) {}, func(ctx context.Context, c *client.Client) (string, error) {
+		return "done", errOf(c.Schedules().Set(ctx, hourly("a")))
 	}},
-	{"pause a schedule", storedSchedule, func(ctx context.Context, c *client.Client) (string, error) { return "done", c.PauseSchedule(ctx, "a") }},
-	{"run a schedule now", storedSchedule, runNowCut},
-	{"run now one that follows", begunSchedule, runNowCut},
-	{"unschedule", storedSchedule, func(ctx context.Context, c *client.Client) (string, error) {
-		was, err := c.Unschedule(ctx, "a")
+	{"pause a schedule", storedSchedule, func(ctx context.Context, c *client.Client) (string, error) {
+		return "done", c.Schedules().Pause(ctx, "a")
+	}},
+	{"run a schedule", storedSchedule, runNowCut},
+	{"run one that follows", begunSchedule, runNowCut},
+	{"remove a schedule", storedSchedule, func(ctx context.Context, c *client.Client) (string, error) {
+		was, err := c.Schedules().Remove(ctx, "a")
 		return fmt.Sprint(was), err
 	}},
 }
 
 func runNowCut(ctx context.Context, c *client.Client) (string, error) {
-	return "done", errOf(c.RunNow(ctx, "a"))
+	return "done", errOf(c.Schedules().Run(ctx, "a"))
 }
 
 func storedSchedule(f *fixture) {
 	f.TB.Helper()
-	check(f.TB, errOf(f.Schedule(f.TB.Context(), hourly("a"))))
+	check(f.TB, errOf(f.Schedules().Set(f.TB.Context(), hourly("a"))))
 }
 
 // begunSchedule stores a schedule whose last job is reserved.
@@ -43,15 +45,15 @@ func begunSchedule(f *fixture) {
 	f.TB.Helper()
 	follows := hourly("a")
 	follows.Overlap = client.OverlapFollow
-	check(f.TB, errOf(f.Schedule(f.TB.Context(), follows)))
-	check(f.TB, errOf(f.RunNow(f.TB.Context(), "a")))
+	check(f.TB, errOf(f.Schedules().Set(f.TB.Context(), follows)))
+	check(f.TB, errOf(f.Schedules().Run(f.TB.Context(), "a")))
 	f.reserve("t")
 }
 
 // schedulesAndJobs describes what is stored of schedule a, as in the table in docs/testing.md.
 func (f *fixture) schedulesAndJobs() string {
 	f.TB.Helper()
-	all, err := f.Schedules(f.TB.Context())
+	all, err := f.Schedules().List(f.TB.Context())
 	check(f.TB, err)
 	state := f.State()
 	jobs := len(state.Ready["t"]) + len(state.Reserved)

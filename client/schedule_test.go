@@ -22,9 +22,9 @@ func hourly(name string) client.Schedule {
 }
 
 // scheduled returns the schedule with this name.
-func (f *fixture) scheduled(name string) client.Scheduled {
+func (f *fixture) scheduled(name string) client.ScheduleInfo {
 	f.TB.Helper()
-	all, err := f.Schedules(f.TB.Context())
+	all, err := f.Schedules().List(f.TB.Context())
 	check(f.TB, err)
 	for _, s := range all {
 		if s.Name == name {
@@ -32,7 +32,7 @@ func (f *fixture) scheduled(name string) client.Scheduled {
 		}
 	}
 	f.TB.Fatalf("there is no schedule %s", name)
-	return client.Scheduled{}
+	return client.ScheduleInfo{}
 }
 
 // The life of a schedule, from its first job to its end.
@@ -41,7 +41,7 @@ func TestSchedule(t *testing.T) {
 	f := start(t)
 	ctx := t.Context()
 	s := client.Schedule{Name: "tick", Every: 30 * time.Millisecond, Topic: "t", Body: "b", Options: client.JobOptions{MaxAttempts: 3, Lease: time.Minute}}
-	next, err := f.Schedule(ctx, s)
+	next, err := f.Schedules().Set(ctx, s)
 	check(t, err)
 	f.serve()
 	for n := range 3 {
@@ -55,31 +55,31 @@ func TestSchedule(t *testing.T) {
 		}
 		check(t, d.Ack(ctx))
 	}
-	check(t, f.PauseSchedule(ctx, "tick"))
+	check(t, f.Schedules().Pause(ctx, "tick"))
 	until(t, "moments pass without jobs", func() bool { return f.scheduled("tick").WhilePaused >= 2 })
 	got := f.scheduled("tick")
-	if got.Paused.IsZero() || got.Past[len(got.Past)-1].Result != client.OccurrencePaused || got.Past[0].Result == client.OccurrencePaused && got.WhilePaused < 10 {
+	if got.Paused.IsZero() || got.Past[len(got.Past)-1].Result != "paused" || got.Past[0].Result == "paused" && got.WhilePaused < 10 {
 		t.Errorf("a paused one is %+v", got)
 	}
 	jobs := got.Jobs
-	id, err := f.RunNow(ctx, "tick")
+	id, err := f.Schedules().Run(ctx, "tick")
 	check(t, err)
 	if job, err := f.Get(ctx, id); err != nil || job.State != client.StateReady || f.scheduled("tick").Jobs != jobs+1 {
 		t.Errorf("a job at once: %+v, %v", job, err)
 	}
-	check(t, f.ResumeSchedule(ctx, "tick"))
+	check(t, f.Schedules().Resume(ctx, "tick"))
 	until(t, "it goes on", func() bool { return f.scheduled("tick").Jobs > jobs+1 })
 	for _, want := range []bool{true, false} {
-		if was, err := f.Unschedule(ctx, "tick"); err != nil || was != want {
+		if was, err := f.Schedules().Remove(ctx, "tick"); err != nil || was != want {
 			t.Errorf("unschedule: %v, %v, want %v", was, err, want)
 		}
 	}
-	for what, err := range map[string]error{"pause": f.PauseSchedule(ctx, "tick"), "resume": f.ResumeSchedule(ctx, "tick"), "run": errOf(f.RunNow(ctx, "tick"))} {
+	for what, err := range map[string]error{"pause": f.Schedules().Pause(ctx, "tick"), "resume": f.Schedules().Resume(ctx, "tick"), "run": errOf(f.Schedules().Run(ctx, "tick"))} {
 		if !errors.Is(err, client.ErrNotFound) || !strings.Contains(err.Error(), "no such schedule") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if all, err := f.Schedules(ctx); err != nil || len(all) > 0 {
+	if all, err := f.Schedules().List(ctx); err != nil || len(all) > 0 {
 		t.Errorf("then there are %+v, %v", all, err)
 	}
 }
@@ -92,11 +92,11 @@ func TestSchedulesAreRead(t *testing.T) {
 		Name: "full", Cron: "30 2 * * *", Zone: "Europe/Berlin", Topic: "t", Missed: client.MissedAll, Overlap: client.OverlapSkip, Jitter: 2 * time.Second,
 		Options: client.JobOptions{EmptyBody: true, ExpireAfter: time.Hour, MaxAttempts: 2, Lease: time.Minute},
 	}
-	next, err := f.Schedule(ctx, full)
+	next, err := f.Schedules().Set(ctx, full)
 	check(t, err)
-	_, err = f.Schedule(ctx, hourly("every"))
+	_, err = f.Schedules().Set(ctx, hourly("every"))
 	check(t, err)
-	all, err := f.Schedules(ctx)
+	all, err := f.Schedules().List(ctx)
 	check(t, err)
 	if len(all) != 2 || all[0].Name != "every" || all[0].Every != time.Hour || all[0].Cron != "" || all[0].Zone != "UTC" || all[0].Missed != client.MissedOnce || all[0].Overlap != client.OverlapAllow || all[0].Options.ExpireAfter != client.DefaultExpireAfter {
 		t.Errorf("got %+v", all)
@@ -107,7 +107,7 @@ func TestSchedulesAreRead(t *testing.T) {
 	}
 	before := f.State()
 	for _, s := range all {
-		_, err := f.Schedule(ctx, s.Schedule)
+		_, err := f.Schedules().Set(ctx, s.Schedule)
 		check(t, err)
 	}
 	f.Expect(before)
@@ -138,7 +138,7 @@ func TestNextOccurrence(t *testing.T) {
 		m.SetTime(now)
 		s := c2.schedule
 		s.Name, s.Topic, s.Body = "a", "t", "b"
-		next, err := c.Schedule(t.Context(), s)
+		next, err := c.Schedules().Set(t.Context(), s)
 		if got := next.Format("2006-01-02T15:04:05.999Z07:00"); err != nil || got != c2.want {
 			t.Errorf("at %s %q: %s, %v, want %s", c2.now, s.Cron, got, err, c2.want)
 		}
@@ -155,8 +155,8 @@ func TestScheduleInvalid(t *testing.T) {
 	with := func(change func(*client.Schedule)) error {
 		s := hourly("a")
 		change(&s)
-		_, err := c.Schedule(ctx, s)
-		_, set := c.SetSchedules(ctx, "me", []client.Schedule{hourly("good"), s})
+		_, err := c.Schedules().Set(ctx, s)
+		_, set := c.Schedules().SetAll(ctx, "me", []client.Schedule{hourly("good"), s})
 		if !errors.Is(set, client.ErrInvalid) {
 			t.Errorf("set: %v", set)
 		}
@@ -184,9 +184,9 @@ func TestScheduleInvalid(t *testing.T) {
 		`invalid missed: "twice" is not one of ["once" "skip" "all"]`:            with(func(s *client.Schedule) { s.Missed = "twice" }),
 		`invalid overlap: "never" is not one of ["allow" "skip" "follow"]`:       with(func(s *client.Schedule) { s.Overlap = "never" }),
 		"invalid max attempts: -1":                                               with(func(s *client.Schedule) { s.Options.MaxAttempts = -1 }),
-		"invalid owner: it is empty":                                             errOf(c.SetSchedules(ctx, "", nil)),
-		`set schedules "me": "a": invalid name: there are two schedules with it`: errOf(c.SetSchedules(ctx, "me", []client.Schedule{hourly("a"), hourly("a")})),
-		"run now: invalid name: it is empty":                                     errOf(c.RunNow(ctx, "")),
+		"invalid owner: it is empty":                                             errOf(c.Schedules().SetAll(ctx, "", nil)),
+		`set schedules "me": "a": invalid name: there are two schedules with it`: errOf(c.Schedules().SetAll(ctx, "me", []client.Schedule{hourly("a"), hourly("a")})),
+		"run schedule: invalid name: it is empty":                                errOf(c.Schedules().Run(ctx, "")),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %v\nwant %s", err, want)
@@ -194,20 +194,20 @@ func TestScheduleInvalid(t *testing.T) {
 	}
 }
 
-// SetSchedules replaces the owner's schedules; other owners' schedules stay.
-func TestSetSchedules(t *testing.T) {
+// SetAll replaces the owner's schedules; other owners' schedules stay.
+func TestSetAllSchedules(t *testing.T) {
 	f := start(t)
 	ctx := t.Context()
 	set := func(owner string, schedules []client.Schedule, want ...string) {
 		t.Helper()
-		changed, err := f.SetSchedules(ctx, owner, schedules)
+		changed, err := f.Schedules().SetAll(ctx, owner, schedules)
 		if err != nil || !slices.Equal(changed, want) {
 			t.Errorf("%s: changed %v, %v, want %v", owner, changed, err, want)
 		}
 	}
 	owners := func(want map[string]string) {
 		t.Helper()
-		all, err := f.Schedules(ctx)
+		all, err := f.Schedules().List(ctx)
 		check(t, err)
 		got := map[string]string{}
 		for _, s := range all {
@@ -217,12 +217,12 @@ func TestSetSchedules(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
-	_, err := f.Schedule(ctx, hourly("free"))
+	_, err := f.Schedules().Set(ctx, hourly("free"))
 	check(t, err)
 	set("other", []client.Schedule{hourly("theirs")}, "theirs")
 	set("me", []client.Schedule{hourly("a"), hourly("b"), hourly("c")}, "a", "b", "c")
 	next := f.scheduled("b").Next
-	check(t, f.PauseSchedule(ctx, "b"))
+	check(t, f.Schedules().Pause(ctx, "b"))
 	changed := hourly("b")
 	changed.Body = "other"
 	set("me", []client.Schedule{hourly("a"), changed, hourly("d")}, "b", "d", "c")
@@ -231,11 +231,11 @@ func TestSetSchedules(t *testing.T) {
 	}
 	owners(map[string]string{"a": "me", "b": "me", "d": "me", "free": "", "theirs": "other"})
 	set("me", []client.Schedule{hourly("a"), changed, hourly("d")})
-	_, err = f.Schedule(ctx, hourly("a")) // it has no owner from now on
+	_, err = f.Schedules().Set(ctx, hourly("a")) // it has no owner from now on
 	check(t, err)
 	set("me", nil, "b", "d")
 	owners(map[string]string{"a": "", "free": "", "theirs": "other"})
-	if changed, err := f.SetSchedules(ctx, "me", []client.Schedule{hourly("new"), {Name: "bad"}}); !errors.Is(err, client.ErrInvalid) || changed != nil {
+	if changed, err := f.Schedules().SetAll(ctx, "me", []client.Schedule{hourly("new"), {Name: "bad"}}); !errors.Is(err, client.ErrInvalid) || changed != nil {
 		t.Errorf("with one that is wrong: %v, %v", changed, err)
 	}
 	owners(map[string]string{"a": "", "free": "", "theirs": "other"})
@@ -247,14 +247,14 @@ func TestScheduleOfAPausedTopic(t *testing.T) {
 	ctx := t.Context()
 	f.serve()
 	check(t, f.Pause(ctx, "t", client.PauseOptions{}))
-	check(t, errOf(f.Schedule(ctx, client.Schedule{Name: "tick", Every: 30 * time.Millisecond, Topic: "t", Body: "b"})))
-	_, err := f.RunNow(ctx, "tick")
+	check(t, errOf(f.Schedules().Set(ctx, client.Schedule{Name: "tick", Every: 30 * time.Millisecond, Topic: "t", Body: "b"})))
+	_, err := f.Schedules().Run(ctx, "tick")
 	check(t, err)
 	until(t, "moments pass", func() bool { return f.scheduled("tick").Jobs >= 4 })
 	if _, err := f.Pop(ctx, "t"); !errors.Is(err, client.ErrEmpty) || f.scheduled("tick").WhilePaused > 0 {
 		t.Errorf("while the topic is paused: %v, %+v", err, f.scheduled("tick"))
 	}
-	check(t, errOf(f.Unschedule(ctx, "tick")))
+	check(t, errOf(f.Schedules().Remove(ctx, "tick")))
 	check(t, errOf(f.Resume(ctx, "t")))
 	if jobs := clienttest.All(t, f.Client, clienttest.Popped("t", 250)); len(jobs) < 4 {
 		t.Errorf("then there are %d jobs", len(jobs))

@@ -45,7 +45,7 @@ func TestStats(t *testing.T) {
 func TestStatsOfSchedules(t *testing.T) {
 	f := start(t)
 	f.serve()
-	check(t, errOf(f.Schedule(t.Context(), client.Schedule{Name: "tick", Every: 50 * time.Millisecond, Topic: "t", Body: "b"})))
+	check(t, errOf(f.Schedules().Set(t.Context(), client.Schedule{Name: "tick", Every: 50 * time.Millisecond, Topic: "t", Body: "b"})))
 	until(t, "it has fired", func() bool { return f.scheduled("tick").Jobs > 1 })
 	if s, of := f.stats("t"); len(s.Topics) != 1 || of.Ready == 0 {
 		t.Errorf("%+v, want topic t alone", s)

@@ -220,7 +220,7 @@ func ExampleDelayer_Forward_schedule() {
 	d := delayertest.New(t)
 	invoice := client.Schedule{Name: "invoice", Cron: "30 2 1 * *", Zone: "Europe/Berlin", Topic: "invoice", Body: "all"}
 	invoice.Options = client.JobOptions{ExpireAfter: 400 * 24 * time.Hour} // because nobody consumes them
-	if _, err := d.Client().Schedule(t.Context(), invoice); err != nil {
+	if _, err := d.Client().Schedules().Set(t.Context(), invoice); err != nil {
 		t.Fatal(err)
 	}
 	d.Forward(t, 365*24*time.Hour)

@@ -250,13 +250,13 @@ func TestForwardThroughAYearOfSchedules(t *testing.T) {
 	zone, err := time.LoadLocation("America/New_York")
 	check(t, err)
 	for name, cron := range map[string]string{"daily": "30 2 * * *", "monthly": "0 0 1 * *"} {
-		if _, err := c.Schedule(ctx, client.Schedule{Name: name, Cron: cron, Zone: zone.String(), Topic: name, Body: "b", Options: client.JobOptions{ExpireAfter: 1000 * 24 * time.Hour}}); err != nil {
+		if _, err := c.Schedules().Set(ctx, client.Schedule{Name: name, Cron: cron, Zone: zone.String(), Topic: name, Body: "b", Options: client.JobOptions{ExpireAfter: 1000 * 24 * time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	from := d.Now()
 	d.Forward(t, 365*24*time.Hour)
-	all, err := c.Schedules(ctx)
+	all, err := c.Schedules().List(ctx)
 	if err != nil || len(all) != 2 || all[0].Late+all[1].Late > 0 || all[0].Past[9].Late != 0 {
 		t.Errorf("then there are %+v, %v", all, err)
 	}

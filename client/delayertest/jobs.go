@@ -93,11 +93,7 @@ func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.JobInfo, err
 		if err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, client.JobInfo{
-			Message: letter.Message, State: client.StateDead, Due: letter.Died, TTL: -1,
-			Attempts: letter.Attempts, Options: client.JobOptions{MaxAttempts: letter.MaxAttempts, Lease: letter.TTR},
-			Error: letter.Error, Reason: letter.Reason,
-		})
+		jobs = append(jobs, letter)
 	}
 	return jobs, nil
 }

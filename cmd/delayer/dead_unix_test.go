@@ -86,8 +86,8 @@ func TestSelectionOfNone(t *testing.T) {
 		says string
 		args []string
 	}{
-		{0, "removed 0", []string{"remove", "t", "--match", "none*"}},
-		{0, "rescheduled 0", []string{"reschedule", "t", "0", "--match", "none*"}},
+		{0, "removed 0", []string{"remove", "--topic", "t", "--match", "none*"}},
+		{0, "rescheduled 0", []string{"reschedule", "0", "--topic", "t", "--match", "none*"}},
 		{0, "purged 0", []string{"purge", "t"}},
 		{0, "dropped 0", []string{"dead", "drop", "t", "--match", "none*"}},
 		{0, "requeued 0", []string{"dead", "requeue", "t", "--match", "none*"}},

@@ -22,7 +22,7 @@ func TestDoctorCommand(t *testing.T) {
 	s, db := newShell(t, "--appendonly", "yes", "--requirepass", "secret", "--slowlog-log-slower-than", "60000000") // a busy machine is slow
 	s.expect(2, "", "ERROR: doctor: --skip \"nothing\": want one of settings, secret_files, paths, sentinels, "+strings.Join(doctor.Names(), ", ")+"\n\n"+
 		"Usage: delayer doctor [options]\n\"delayer help doctor\" tells more.\n", "doctor", "--skip", "nothing")
-	s.expect(2, "DELAYER CRITICAL - Redis: count jobs: NOAUTH Authentication required.\n", "", "check")
+	s.expect(2, "DELAYER CRITICAL - Redis: count jobs: NOAUTH Authentication required.\n", "", "nagios")
 	r := s.run("doctor")
 	if r.code != 3 || !strings.HasPrefix(r.stdout, "redis: redis refuses: NOAUTH ") || !strings.HasSuffix(r.stdout, "\n4 checks made, 25 not made, 0 skipped: findings: 1\n") {
 		t.Errorf("%+v", r)
@@ -45,11 +45,11 @@ func TestDoctorCommand(t *testing.T) {
 	if r.code != 0 || !strings.HasSuffix(r.stdout, " 4 skipped: nothing is wrong\n") {
 		t.Errorf("%+v", r)
 	}
-	r = s.run("check", "-c", s.dir+"/delayer.conf", "--critical", "servers=0")
+	r = s.run("nagios", "-c", s.dir+"/delayer.conf", "--critical", "servers=0")
 	if r.code != 0 || !strings.HasPrefix(r.stdout, "DELAYER OK - 0 jobs waiting, 0 ready | overdue=0s;10;60;0 ") {
 		t.Errorf("%+v", r)
 	}
-	for _, args := range [][]string{{"check", "more"}, {"check", "--warning", "x=1"}, {"check", "-c", s.dir + "/none.conf"}} {
+	for _, args := range [][]string{{"nagios", "more"}, {"nagios", "--warning", "x=1"}, {"nagios", "-c", s.dir + "/none.conf"}} {
 		if r := s.run(args...); r.code != 3 || r.stderr == "" {
 			t.Errorf("%q: %+v", args, r)
 		}
@@ -161,7 +161,7 @@ func TestDoctorOfSettings(t *testing.T) {
 	}
 }
 
-// With one of two partitions broken, stats, check, doctor, /readyz and the dashboard say the same.
+// With one of two partitions broken, stats, nagios, doctor, /readyz and the dashboard say the same.
 func TestOneOfTwoPartitionsIsBroken(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
@@ -186,7 +186,7 @@ func TestOneOfTwoPartitionsIsBroken(t *testing.T) {
 		{0, "not complete: partitions that can't be read: [1]", []string{"topics", "--url", url}},
 		{0, `"broken_partitions":[1]`, []string{"forecast", "--json", "--url", url}},
 		{0, `"broken_partitions":[1]`, []string{"topics", "--json"}},
-		{2, "DELAYER CRITICAL - partition 1: WRONGTYPE", []string{"check", "--critical", "servers=0"}},
+		{2, "DELAYER CRITICAL - partition 1: WRONGTYPE", []string{"nagios", "--critical", "servers=0"}},
 		{1, "unreadable: partition 1: WRONGTYPE", []string{"doctor"}},
 	} {
 		if r := s.run(c.args...); r.code != c.code || !strings.Contains(r.stdout, c.says) {

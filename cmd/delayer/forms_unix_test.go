@@ -27,10 +27,10 @@ var inEachForm = []struct {
 	{"pop mail", 0, "first\n"},
 	{"bpop mail 5s --json", 0, `{"id":"{m}2","topic":"mail","body":"second"}`},
 	{"reschedule o3 2h", 0, "rescheduled o3\n"},
-	{"reschedule mail 3h --match * --dry-run", 0, "would be rescheduled: 2\n"},
+	{"reschedule 3h --topic mail --match * --dry-run", 0, "would be rescheduled: 2\n"},
 	{"export mail", 0, `{"id":"o3","topic":"mail","due":"`},
 	{"remove o3", 0, "removed o3\n"},
-	{"remove mail --match *4 --confirm 3", 0, "removed 1\n"},
+	{"remove --topic mail --match *4 --confirm 3", 0, "removed 1\n"},
 	{"forecast --json", 0, `{"spans":[{"from":0,"until":60,"jobs":0,`},
 	{"pause mail --note moving", 0, "paused mail\n"},
 	{"topics --paused", 0, ", note moving\n"},
@@ -65,7 +65,7 @@ var inEachForm = []struct {
 	{"config", 0, "redis.partitions "},
 	{"fsck", 0, "nothing is wrong\n"},
 	{"doctor --skip slow_commands --skip latency", 1, "persistence: "},
-	{"check", 0, "DELAYER OK - "},
+	{"nagios", 0, "DELAYER OK - "},
 	{"help push", 0, "Usage: delayer push "},
 	{"version", 0, "1.2.0-dev\n"},
 	{"completion bash", 0, "complete "},
@@ -74,7 +74,7 @@ var inEachForm = []struct {
 }
 
 // needsRedis matches the commands that do not work over HTTP.
-var needsRedis = regexp.MustCompile(`^(pop|bpop|export|import|config|fsck|doctor|check) ?`)
+var needsRedis = regexp.MustCompile(`^(pop|bpop|export|import|config|fsck|doctor|nagios) ?`)
 
 // Each command works on one Redis, with Sentinel, with 16 partitions and in a Redis Cluster. Those that speak /v1 also work without Redis's
 // address, over the daemon's HTTP server.

@@ -59,10 +59,10 @@ func fillAll(t *testing.T, c *client.Client) {
 	check(t, c.Pause(ctx, "paused", client.PauseOptions{For: time.Hour, Note: "why"}))
 	check(t, c.SetLimit(ctx, "limited", client.Limit{Concurrency: 17, Rate: 3, Burst: 5}))
 	for _, name := range []string{"one", "two"} {
-		_, err := c.Schedule(ctx, client.Schedule{Name: name, Cron: "@every 1h", Topic: "t", Body: "b"})
+		_, err := c.Schedules().Set(ctx, client.Schedule{Name: name, Cron: "@every 1h", Topic: "t", Body: "b"})
 		check(t, err)
 	}
-	check(t, c.PauseSchedule(ctx, "two"))
+	check(t, c.Schedules().Pause(ctx, "two"))
 }
 
 // everythingIn returns what an export has, except for what a move changes: how long things are kept, and leases, of which the attempts stay.

@@ -75,7 +75,7 @@ func fillForBackup(t *testing.T, db *redistest.Server) {
 	check(t, dead.Bury(ctx, errors.New("for ever")))
 	_, err = c.Reserve(ctx, time.Hour, "mails")
 	check(t, err)
-	_, err = c.Schedule(ctx, client.Schedule{Name: "yearly", Cron: "0 0 1 1 *", Topic: "report", Body: "b"})
+	_, err = c.Schedules().Set(ctx, client.Schedule{Name: "yearly", Cron: "0 0 1 1 *", Topic: "report", Body: "b"})
 	check(t, err)
 	check(t, c.SetLimit(ctx, "mails", client.Limit{Concurrency: 5}))
 	check(t, c.Pause(ctx, "orders", client.PauseOptions{Note: "moving"}))

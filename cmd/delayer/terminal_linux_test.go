@@ -86,7 +86,7 @@ func (s shell) answers(command, answer string, code int, shows string) {
 	cmd.Stdin, cmd.Stderr = terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that ctrl-C is a signal
 	p := startCommand(t, s.dir, s.env, cmd)
-	name := strings.TrimSuffix(strings.Join(strings.Fields(command)[:2], " "), " t")
+	name := strings.NewReplacer(" --topic", "", " t", "").Replace(strings.Join(strings.Fields(command)[:2], " "))
 	asks := name + ": jobs that it would change: 3; type 3 to confirm: "
 	if got := readN(t, screen, len(asks)); got != asks {
 		t.Errorf("%s: asks %q, want %q", command, got, asks)
@@ -127,10 +127,10 @@ func TestConfirmOnATerminal(t *testing.T) {
 	}{
 		{"purge t", "3", 0, ""},
 		{"purge t", "2", 6, "ERROR: purge: not confirmed, nothing was changed"},
-		{"remove t --match r*", " 3 ", 0, ""},
-		{"remove t --match r*", "yes", 6, "ERROR: remove: not confirmed, nothing was changed"},
-		{"reschedule t 1h --match r*", "3", 0, ""},
-		{"reschedule t 1h --match r*", "", 6, "ERROR: reschedule: not confirmed, nothing was changed"},
+		{"remove --topic t --match r*", " 3 ", 0, ""},
+		{"remove --topic t --match r*", "yes", 6, "ERROR: remove: not confirmed, nothing was changed"},
+		{"reschedule --topic t --match r* 1h", "3", 0, ""},
+		{"reschedule --topic t --match r* 1h", "", 6, "ERROR: reschedule: not confirmed, nothing was changed"},
 		{"dead requeue t", "3", 0, ""},
 		{"dead requeue t", "\x04", 6, "ERROR: dead requeue: not confirmed, nothing was changed"}, // ctrl-D
 		{"dead drop t", "3", 0, ""},

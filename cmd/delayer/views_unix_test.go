@@ -147,10 +147,10 @@ body:          later
 	s.says(2, "import "+file, "Note: 1 were not pushed, as jobs of their IDs exist\nERROR: import: line 4: body: it is missing\nERROR: the jobs before are pushed: 1\n")
 	s.says(0, "export other", `{"id":"x","topic":"other","body_base64":"/w=="}`+"\n")
 
-	s.says(2, "remove mail --match '*2'", "ERROR: remove: jobs that it would change: 1; add --confirm 1, or --dry-run to change nothing\n")
-	s.says(0, "remove mail --match '*2' --confirm 5 --json", `{"count":1,"complete":true}`+"\n")
-	s.says(0, "reschedule mail 0 --match '{m}*' --state waiting --dry-run", "would be rescheduled: 1\n")
-	s.says(0, "reschedule mail 0 --match '{m}*' --state waiting --confirm 1", "rescheduled 1\n")
+	s.says(2, "remove --topic mail --match '*2'", "ERROR: remove: jobs that it would change: 1; add --confirm 1, or --dry-run to change nothing\n")
+	s.says(0, "remove --topic mail --match '*2' --confirm 5 --json", `{"count":1,"complete":true}`+"\n")
+	s.says(0, "reschedule 0 --topic mail --match '{m}*' --state waiting --dry-run", "would be rescheduled: 1\n")
+	s.says(0, "reschedule 0 --topic mail --match '{m}*' --state waiting --confirm 1", "rescheduled 1\n")
 	s.says(0, "list mail --state ready", `
 id    state  due  lease_ends  attempts  size  preview
 {m}1  ready    -           -         0     8  body{m}1
@@ -202,7 +202,7 @@ func TestOperatorsDocumentedRights(t *testing.T) {
 	db.Do("ZADD", "delayer:topics", db.Clock(), "t")
 	for _, command := range []string{
 		"stats", "stats t", "topics", "topics --limited", "topics --paused", "servers", "partitions", "list --state reserved", "list t", "forecast", "schedule list", "dead list t", "dead groups t",
-		"dead drop t --dry-run", "purge t --dry-run", "remove t --match '*' --dry-run", "get w", "export t",
+		"dead drop t --dry-run", "purge t --dry-run", "remove --topic t --match '*' --dry-run", "get w", "export t",
 	} {
 		if r := s.run(shellWords(t, command)...); r.code != 0 || r.stderr != "" {
 			t.Errorf("%s: %+v", command, r)
@@ -298,7 +298,7 @@ func TestRemoveManyInFewCalls(t *testing.T) {
 		redis.call('ZADD', 'delayer:job_pool', 4e9, i)
 	end`, 0)
 	db.Do("CONFIG", "RESETSTAT")
-	s.says(0, "remove t --match * --confirm 1000", "removed 1000\n")
+	s.says(0, "remove --topic t --match * --confirm 1000", "removed 1000\n")
 	stats, err := redis.String(db.Do("INFO", "commandstats"), nil)
 	check(t, err)
 	found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+),`).FindStringSubmatch(stats)

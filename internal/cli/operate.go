@@ -264,46 +264,47 @@ func untaggedText(o, limit view.Object) string {
 		printable(limit.TextOf("tag"), ""), o.Get("untagged"))
 }
 
-// manyFlags holds the flags of a command that changes one job or, with --match, many jobs of a
-// topic.
-type manyFlags struct {
-	selection
-	consent
-}
-
-func (m *manyFlags) define(f *flagSet) {
-	m.selection.define(f)
-	m.consent.define(f)
-	f.check = func([]string) error {
-		for _, name := range []string{"state", "limit", "confirm"} {
-			if _, given := f.given[name]; given && m.match == "" {
-				return fmt.Errorf("--%s goes with --match", name)
-			}
-		}
-		if m.dryRun && m.match == "" {
-			return errors.New("--dry-run goes with --match")
-		}
-		return nil
-	}
-}
-
-// beginChange prepares a command that removes or reschedules a job or, with --match, the jobs of a topic.
+// beginChange prepares a command that removes or reschedules a job or, with --topic and --match, the jobs of a topic.
 func beginChange(method, what string) func(*flagSet) action {
 	return func(f *flagSet) action {
-		var m manyFlags
-		m.define(f)
+		var topic string
+		var selected selection
+		var s consent
+		f.text("topic", &topic)
+		selected.define(f)
+		s.define(f)
+		f.check = func(arguments []string) error {
+			ids, one, many := len(arguments), "ID", "--topic and --match"
+			if method == http.MethodPatch {
+				ids, one, many = ids-1, "ID DELAY", "DELAY with --topic and --match"
+			}
+			switch {
+			case (topic == "") != (selected.match == ""):
+				return errors.New("--topic and --match go together")
+			case topic != "" && ids > 0:
+				return fmt.Errorf("want %s or %s, not both", one, many)
+			case topic == "" && ids == 0:
+				return fmt.Errorf("too few arguments: want %s, or %s", one, many)
+			case topic == "" && (s.dryRun || s.most > 0 || selected != (selection{})):
+				return errors.New("--state, --limit, --dry-run and --confirm go with --topic and --match")
+			}
+			return nil
+		}
 		return func(ctx context.Context, c *call) (reply, error) {
 			r := request{method: method, path: "/v1/jobs/{id}"}
+			if topic != "" {
+				r = request{method: method, path: "/v1/topics/{topic}/jobs"}.with("match", selected.match, "state", selected.state)
+				c.arguments = slices.Insert(c.arguments, 0, topic) // in place of the ID
+			}
 			if len(c.arguments) > 1 {
 				r.body = newFields()
 				r.body.put("delay", fmt.Sprintf("DELAY %q", c.arguments[1]), c.arguments[1])
 			}
-			if m.match == "" {
-				o, err := c.ask(ctx, r)
-				return c.says(what, o), err
+			if topic != "" {
+				return s.many(ctx, c, many{what: what, request: r, deletes: true, limit: selected.most})
 			}
-			r.path = "/v1/topics/{topic}/jobs"
-			return m.many(ctx, c, many{what: what, request: r.with("match", m.match, "state", m.state), deletes: true, limit: m.selection.most})
+			o, err := c.ask(ctx, r)
+			return c.says(what, o), err
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestHelpIsComplete(t *testing.T) {
 	for _, language := range []string{"en", "zh"} {
 		w := readWords(language)
 		left := maps.Clone(w.pages)
-		for _, name := range []string{"delayer", "usage", "options", "examples", "more", "more of", "commands", "durations", "codes", "exit codes", "exit codes of fsck", "exit codes of doctor", "exit codes of check", "daemon", "common", "dead", "schedule"} {
+		for _, name := range []string{"delayer", "usage", "options", "examples", "more", "more of", "commands", "durations", "codes", "exit codes", "exit codes of fsck", "exit codes of doctor", "exit codes of nagios", "daemon", "common", "dead", "schedule"} {
 			if delete(left, name); w.pages[name] == nil || w.say(name) == "" {
 				t.Errorf("%s.txt: no [%s]", language, name)
 			}

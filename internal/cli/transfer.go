@@ -219,9 +219,9 @@ func (i *importer) restoreTopic(ctx context.Context, r record) (is bool, err err
 	if err := i.fleet.Layout.CheckShares(r.limit()); err != nil { // a dry run says so, too
 		return false, err
 	}
-	was, err := i.client.Limit(ctx, topic)
+	was, err := i.fleet.Limit(ctx, topic)
 	switch {
-	case err != nil || was != (client.Limit{}):
+	case err != nil || was != (store.Limit{}):
 		return false, err
 	case i.dryRun:
 		return true, nil

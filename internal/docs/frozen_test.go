@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write testdata/frozen anew")
 // After a deliberate change: go test ./internal/docs -run TestFrozen -update.
 func TestFrozen(t *testing.T) {
 	now := map[string]string{"settings": settings(), "metrics": metricNames(t), "exit-codes": exitCodes(t)}
-	for _, folder := range []string{"client", "client/worker", "client/delayertest", "client/otel", "server", "config", "logger"} {
+	for _, folder := range []string{"client", "client/worker", "client/delayertest", "client/delayerotel", "server", "config", "logger"} {
 		now["go-"+strings.ReplaceAll(folder, "/", "-")] = exported(t, folder)
 	}
 	for name, text := range now {

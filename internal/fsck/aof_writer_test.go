@@ -187,10 +187,10 @@ func (w *writer) operate() string {
 		redistest.Check(w.t, w.client.SetLimit(ctx, "limited", client.Limit{Concurrency: 1 + w.IntN(3)}))
 		return "SetLimit"
 	}
-	_, err := w.client.Schedule(ctx, client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "b"})
+	_, err := w.client.Schedules().Set(ctx, client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "b"})
 	redistest.Check(w.t, err)
-	id, err := w.client.RunNow(ctx, "s")
+	id, err := w.client.Schedules().Run(ctx, "s")
 	redistest.Check(w.t, err)
 	w.jobs.alive[id] = []string{"t b"}
-	return "RunNow"
+	return "Run of a schedule"
 }

@@ -52,7 +52,7 @@ func TestNothingWrong(t *testing.T) {
 	push("once", "t", time.Hour, client.IfExists(client.OnceAs(time.Hour, "x")))
 	push("", "grouped", 0, client.Group("k", client.GroupOptions{Quiet: time.Hour}))
 	redistest.Check(t, f.client.Pause(f.ctx, "paused", client.PauseOptions{}))
-	_, err := f.client.Schedule(f.ctx, client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "b"})
+	_, err := f.client.Schedules().Set(f.ctx, client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "b"})
 	redistest.Check(t, err)
 	for i := range 5 {
 		for _, topic := range []string{"t", "limited", "dead"} {

@@ -1,5 +1,5 @@
 // Package health judges an installation: Look reads it once, and the judgements find what is wrong in what was read. What can't be read is a
-// finding like any other. The doctor and delayer check show the same findings.
+// finding like any other. The doctor and delayer nagios show the same findings.
 package health
 
 import (

@@ -75,6 +75,14 @@ func (o *Inspector) CountsOf(ctx context.Context, topics ...string) (Counts, err
 	return o.countsOf(ctx, o.none(), topics, known{})
 }
 
+// Limit returns the topic's limit.
+func (o *Inspector) Limit(ctx context.Context, topic string) (l store.Limit, err error) {
+	if l, err = o.fleet.Limit(ctx, topic); err != nil {
+		err = fmt.Errorf("read the limit of %s: %w", store.Quote(topic), err)
+	}
+	return l, err
+}
+
 // countsOf is CountsOf of the partitions that have not failed yet. Each is asked only for topics that it may have.
 func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []string, known known) (Counts, error) {
 	asked := known.of(topics, len(failed))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,6 +91,22 @@ func (o *Inspector) DropDead(ctx context.Context, f DeadFilter) (dropped int, er
 	}
 	return dropped, dead("drop", f, err)
 }
+
+// DropIDs deletes the topic's dead letters with these IDs and returns how many there were, also with an error.
+func (o *Inspector) DropIDs(ctx context.Context, topic string, ids ...string) (dropped int, err error) {
+	for _, theirs := range fleet.Divide(ids, func(i int) *store.Store { return o.fleet.Of(ids[i]) }) {
+		for page := range slices.Chunk(theirs.Items, dropPage) {
+			n, err := theirs.Store.DropDead(ctx, topic, page, time.Time{})
+			if dropped += n; err != nil {
+				return dropped, dead("drop", DeadFilter{Topic: topic}, err)
+			}
+		}
+	}
+	return dropped, nil
+}
+
+// dropPage is how many dead letters one script deletes.
+const dropPage = 100
 
 func dead(what string, f DeadFilter, err error) error {
 	if err == nil {

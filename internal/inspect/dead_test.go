@@ -217,7 +217,7 @@ func TestRequeueDeadThatHasGone(t *testing.T) {
 		f.letter("t", "b", "r", "e", 1001)
 		f.letter("t", "c", "r", "e", 1002)
 		o := f.before("requeue", func() {
-			if n, err := f.client.DropDead(f.ctx, "t", "b"); n != 1 || err != nil {
+			if n, err := f.DropIDs(f.ctx, "t", "b"); n != 1 || err != nil {
 				t.Error(n, err)
 			}
 		})

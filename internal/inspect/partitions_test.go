@@ -80,6 +80,16 @@ func TestBrowsePartitions(t *testing.T) {
 		}
 	}
 	f.expectDeadOfPartitions(list[299].ID)
+	var ids []string
+	for i := range 250 {
+		ids = append(ids, fmt.Sprintf("d%03d", i), fmt.Sprintf("w%03d", i))
+	}
+	if n, err := f.DropIDs(f.ctx, "t", ids...); n != 0 || err != nil {
+		t.Errorf("%d dead letters of another topic were dropped, %v", n, err)
+	}
+	if n, err := f.DropIDs(f.ctx, "dead", ids...); n != 250 || err != nil {
+		t.Errorf("%d dead letters were dropped, %v, want 250", n, err)
+	}
 }
 
 // expectDeadOfPartitions checks the numbers of 300 dead letters and 300 waiting jobs in five partitions.
@@ -258,7 +268,7 @@ func TestSchedulesOfABrokenPartition(t *testing.T) {
 	var want []string
 	for i := range 20 {
 		name := fmt.Sprintf("s%02d", i)
-		_, err := f.client.Schedule(f.ctx, client.Schedule{Name: name, Cron: "@daily", Topic: "t", Body: "b"})
+		_, err := f.client.Schedules().Set(f.ctx, client.Schedule{Name: name, Cron: "@daily", Topic: "t", Body: "b"})
 		f.check(err)
 		if f.Do("EXISTS", "delayer:{2}:job_bucket:{"+name+"}@schedule") == int64(0) {
 			want = append(want, name)

@@ -41,7 +41,7 @@ type Schedule struct {
 	Missed, Overlap string
 	Jitter          time.Duration
 	Terms                  // of its jobs: Lifetime, MaxAttempts, TTR and Headers
-	Source          string // its owner, see SetSchedules of a Client; may be empty
+	Source          string // its owner, see SetAll of client.Schedules; may be empty
 }
 
 // Policies for occurrences that no server saw in time, and for those whose previous job is not done.

@@ -59,7 +59,7 @@ func Paused(pauses inspect.Pauses) []Object {
 }
 
 // Schedules describes all schedules.
-func Schedules(all []client.Scheduled) []Object {
+func Schedules(all []client.ScheduleInfo) []Object {
 	list := make([]Object, len(all))
 	for i, s := range all {
 		list[i] = schedule(s)
@@ -67,7 +67,7 @@ func Schedules(all []client.Scheduled) []Object {
 	return list
 }
 
-func schedule(s client.Scheduled) Object {
+func schedule(s client.ScheduleInfo) Object {
 	o := Of("name", s.Name, "cron", cron.Text(s.Cron, s.Every), "zone", s.Zone, "topic", s.Topic)
 	o.Headers(s.Headers)
 	o.Put("body", s.Body, "missed", s.Missed, "overlap", s.Overlap, "jitter", s.Jitter)

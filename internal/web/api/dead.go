@@ -109,7 +109,7 @@ func concernsOne(err error) bool {
 }
 
 func (c *call) dropIDs(b *bulk, ids []string) (int, error) {
-	return c.client.DropDead(b, c.topic(), ids...)
+	return c.inspector.DropIDs(b, c.topic(), ids...)
 }
 
 // How many dead letters are examined for groups.

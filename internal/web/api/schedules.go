@@ -15,7 +15,7 @@ var newSchedule = join(required(line("cron"), text("topic", maxTopic), text("bod
 	period("lease", time.Millisecond, client.MaxLease), period("expire_after", time.Millisecond, client.MaxDelay))
 
 func (c *call) schedules() (any, error) {
-	all, err := c.client.Schedules(c.context())
+	all, err := c.client.Schedules().List(c.context())
 	return view.Of("schedules", view.Schedules(all)), err
 }
 
@@ -31,7 +31,7 @@ func (c *call) schedule() (any, error) {
 	if _, err := cron.Zone(s.Zone); err != nil {
 		return nil, invalid.field("/zone", "%v", err)
 	}
-	next, err := c.client.Schedule(c.context(), s)
+	next, err := c.client.Schedules().Set(c.context(), s)
 	var o object
 	o.Text("name", s.Name)
 	o.Put("next", next)
@@ -39,7 +39,7 @@ func (c *call) schedule() (any, error) {
 }
 
 func (c *call) unschedule() (any, error) {
-	was, err := c.client.Unschedule(c.context(), c.name())
+	was, err := c.client.Schedules().Remove(c.context(), c.name())
 	if err == nil && !was {
 		err = client.ErrNotFound
 	}
@@ -48,13 +48,13 @@ func (c *call) unschedule() (any, error) {
 
 func (c *call) pauseSchedule() (any, error) {
 	if get[bool](c.body, "paused") {
-		return nil, scheduleProblem(c.client.PauseSchedule(c.context(), c.name()))
+		return nil, scheduleProblem(c.client.Schedules().Pause(c.context(), c.name()))
 	}
-	return nil, scheduleProblem(c.client.ResumeSchedule(c.context(), c.name()))
+	return nil, scheduleProblem(c.client.Schedules().Resume(c.context(), c.name()))
 }
 
 func (c *call) runSchedule() (any, error) {
-	id, err := c.client.RunNow(c.context(), c.name())
+	id, err := c.client.Schedules().Run(c.context(), c.name())
 	return idOf(id), scheduleProblem(err)
 }
 

@@ -159,11 +159,11 @@ func (c *call) setLimit() (any, error) {
 }
 
 func (c *call) limit() (any, error) {
-	l, err := c.client.Limit(c.context(), c.topic())
+	l, err := c.inspector.Limit(c.context(), c.topic())
 	if err != nil {
 		return nil, err
 	}
-	return c.withUse(l)
+	return c.withUse(client.Limit(l))
 }
 
 // withUse describes the topic's limit and, unless there is an error, how much of it is used.

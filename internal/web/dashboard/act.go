@@ -46,7 +46,7 @@ var actions = map[string]action{
 	"reschedule":       {oneJob, false, (*act).reschedule},
 	"deliver":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Reschedule(a.ctx, a.ID, 0)) }},
 	"requeue":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Requeue(a.ctx, a.ID)) }},
-	"drop":             {oneLetter, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.ID) }},
+	"drop":             {oneLetter, true, func(a *act) (int, error) { return a.inspector.DropIDs(a.ctx, a.Topic, a.ID) }},
 	"purge":            {readyJobs, true, func(a *act) (int, error) { return a.inspector.Purge(a.ctx, a.Topic, a.Most) }},
 	"pause":            {wholeTopic, false, (*act).pause},
 	"limit":            {wholeTopic, false, (*act).limit},
@@ -56,10 +56,10 @@ var actions = map[string]action{
 	"drop_dead":        {deadLetters, true, func(a *act) (int, error) { return a.inspector.DropDead(a.ctx, a.Dead) }},
 	"requeue_selected": {ticked, true, (*act).requeueSelected},
 	"run_now":          {oneSchedule, false, (*act).runNow},
-	"pause_schedule":   {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.PauseSchedule(a.ctx, a.Schedule)) }},
-	"resume_schedule":  {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.ResumeSchedule(a.ctx, a.Schedule)) }},
-	"unschedule":       {oneSchedule, true, func(a *act) (int, error) { return one(a.client.Unschedule(a.ctx, a.Schedule)) }},
-	"drop_selected":    {ticked, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.IDs...) }},
+	"pause_schedule":   {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.Schedules().Pause(a.ctx, a.Schedule)) }},
+	"resume_schedule":  {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.Schedules().Resume(a.ctx, a.Schedule)) }},
+	"unschedule":       {oneSchedule, true, func(a *act) (int, error) { return one(a.client.Schedules().Remove(a.ctx, a.Schedule)) }},
+	"drop_selected":    {ticked, true, func(a *act) (int, error) { return a.inspector.DropIDs(a.ctx, a.Topic, a.IDs...) }},
 }
 
 // maxSelected is how many dead letters can be selected: several pages of them.

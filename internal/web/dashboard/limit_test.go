@@ -15,6 +15,19 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
+// limit returns the topic's limit.
+func (f *fixture) limit(t *testing.T, topic string) client.Limit {
+	t.Helper()
+	stats, err := f.Stats(t.Context())
+	redistest.Check(t, err)
+	for _, of := range stats.Topics {
+		if of.Topic == topic {
+			return of.Limit
+		}
+	}
+	return client.Limit{}
+}
+
 // A topic's page shows its limit, its use, the throttled jobs and the end of the throttling. The overview
 // and the list of topics show them, too.
 func TestLimitedTopic(t *testing.T) {
@@ -31,8 +44,8 @@ func TestLimitedTopic(t *testing.T) {
 
 	f.follow(f.post("/ui/act/limit", "topic", "<mail>", "concurrency", " 2 ", "rate", "90/m", "burst", "4", "tag", "<b>")).
 		has(t, "set", http.StatusOK, "The topic is limited.")
-	if l, err := f.Limit(t.Context(), "<mail>"); err != nil || l != (client.Limit{Concurrency: 2, Rate: 1.5, Burst: 4, Tag: "<b>"}) {
-		t.Fatalf("the limit is %+v, %v", l, err)
+	if l := f.limit(t, "<mail>"); l != (client.Limit{Concurrency: 2, Rate: 1.5, Burst: 4, Tag: "<b>"}) {
+		t.Fatalf("the limit is %+v", l)
 	}
 	f.get(path).has(t, "limited", http.StatusOK, `id="limited"`, `limit 2; in use 0`, `1.5/s, burst 4`, `id="tag"><bdi>&lt;b&gt;`, `data-throttled="0"`,
 		`value="2"`, `value="1.5/s"`, `value="4"`, `value="&lt;b&gt;"`, "Change the limit")
@@ -95,8 +108,8 @@ func TestWrongLimit(t *testing.T) {
 			}
 		}
 	}
-	if l, err := f.Limit(t.Context(), "mail"); err != nil || l != (client.Limit{}) {
-		t.Errorf("there is a limit: %+v, %v", l, err)
+	if l := f.limit(t, "mail"); l != (client.Limit{}) {
+		t.Errorf("there is a limit: %+v", l)
 	}
 	for _, least := range []client.Limit{{Concurrency: 4}, {Rate: 1, Burst: 1}} {
 		typed := []string{"topic", "mail", "rate", "1/s", "burst", "1"}
@@ -104,8 +117,8 @@ func TestWrongLimit(t *testing.T) {
 			typed = []string{"topic", "mail", "concurrency", "4"}
 		}
 		f.post("/ui/act/limit", typed...)
-		if l, err := f.Limit(t.Context(), "mail"); err != nil || l != least {
-			t.Errorf("%v: the limit is %+v, %v", typed, l, err)
+		if l := f.limit(t, "mail"); l != least {
+			t.Errorf("%v: the limit is %+v", typed, l)
 		}
 		got := f.get(link("/ui/topic", "topic", "mail"))
 		if field := map[bool]string{true: "concurrency", false: "burst"}[least.Concurrency == 0]; !regexp.MustCompile(`name="` + field + `"[^>]* value=""`).MatchString(got.body) {

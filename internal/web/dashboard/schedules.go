@@ -98,6 +98,6 @@ func (a *act) onSchedule(err error) (int, error) {
 }
 
 func (a *act) runNow() (int, error) {
-	_, err := a.client.RunNow(a.ctx, a.Schedule)
+	_, err := a.client.Schedules().Run(a.ctx, a.Schedule)
 	return a.onSchedule(err)
 }

@@ -18,10 +18,10 @@ import (
 
 func (f *fixture) schedule(name string, paused bool) {
 	f.TB.Helper()
-	_, err := f.Schedule(f.TB.Context(), client.Schedule{Name: name, Cron: "0 7 * * mon-fri", Zone: "Europe/Berlin", Topic: "t<", Body: "b"})
+	_, err := f.Schedules().Set(f.TB.Context(), client.Schedule{Name: name, Cron: "0 7 * * mon-fri", Zone: "Europe/Berlin", Topic: "t<", Body: "b"})
 	check(f.TB, err)
 	if paused {
-		check(f.TB, f.PauseSchedule(f.TB.Context(), name))
+		check(f.TB, f.Schedules().Pause(f.TB.Context(), name))
 	}
 }
 
@@ -32,9 +32,9 @@ func TestSchedulesPage(t *testing.T) {
 	f.schedule("<b>report", false)
 	f.schedule("paused", true)
 	for _, overlap := range []client.Overlap{client.OverlapSkip, client.OverlapFollow} {
-		check(t, errOf(f.Schedule(t.Context(), client.Schedule{Name: string(overlap), Every: time.Hour, Topic: "t", Body: "b", Overlap: overlap})))
+		check(t, errOf(f.Schedules().Set(t.Context(), client.Schedule{Name: string(overlap), Every: time.Hour, Topic: "t", Body: "b", Overlap: overlap})))
 	}
-	_, err := f.RunNow(t.Context(), "<b>report")
+	_, err := f.Schedules().Run(t.Context(), "<b>report")
 	check(t, err)
 	key := "delayer:job_bucket:{<b>report}@schedule"
 	f.Do("HSET", key, "past", "1795322061250r3 1795322061350l70000 1795322061450o1 1795322061550p2", "late", 5, "overlapped", 1)
@@ -96,7 +96,7 @@ func TestSchedulesAreNoTopic(t *testing.T) {
 // Lateness is measured by Redis's clock, even if this machine's is wrong.
 func TestLateSchedulesByTheClockOfRedis(t *testing.T) {
 	d := delayertest.New(t)
-	_, err := d.Client().Schedule(t.Context(), client.Schedule{Name: "a", Cron: "@daily", Topic: "t", Body: "b"})
+	_, err := d.Client().Schedules().Set(t.Context(), client.Schedule{Name: "a", Cron: "@daily", Topic: "t", Body: "b"})
 	check(t, err)
 	d.Forward(t, 72*time.Hour)
 	addr := strings.TrimPrefix(d.URL(), "redis://")
@@ -128,12 +128,12 @@ func TestScheduleActions(t *testing.T) {
 			}
 			cookie, _, _ := strings.Cut(got.header.Get("Set-Cookie"), ";")
 			f.get(got.header.Get("Location"), "Cookie", cookie).has(t, c.action, http.StatusOK, says)
-			check(t, errOf(f.Unschedule(t.Context(), "a b")))
+			check(t, errOf(f.Schedules().Remove(t.Context(), "a b")))
 		}
 	}
 	f.schedule("a b", false)
 	f.get(link("/ui/act/unschedule", "schedule", "a b")).has(t, "confirm", http.StatusOK, "The schedule is deleted; its jobs stay.", "a b")
-	if all, err := f.Schedules(t.Context()); err != nil || len(all) != 1 {
+	if all, err := f.Schedules().List(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("then there are %v, %v", all, err)
 	}
 }

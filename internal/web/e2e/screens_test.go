@@ -85,15 +85,15 @@ func fillSchedules(t *testing.T, c *client.Client) {
 		{Name: "clean up", Every: 10 * time.Minute, Topic: "clean_up", Body: "{}", Overlap: client.OverlapSkip},
 		{Name: "invoices", Cron: "30 9 L * *", Zone: "Europe/Berlin", Topic: "invoice", Body: "{}"},
 	} {
-		_, err := c.Schedule(t.Context(), s)
+		_, err := c.Schedules().Set(t.Context(), s)
 		check(t, err)
-		_, err = c.RunNow(t.Context(), s.Name)
+		_, err = c.Schedules().Run(t.Context(), s.Name)
 		check(t, err)
 		d, err := c.Reserve(t.Context(), time.Minute, s.Topic)
 		check(t, err)
 		check(t, d.Ack(t.Context()))
 	}
-	check(t, c.PauseSchedule(t.Context(), "invoices"))
+	check(t, c.Schedules().Pause(t.Context(), "invoices"))
 }
 
 // fillHour fills the last hour as the servers would have done, except for ten minutes without a

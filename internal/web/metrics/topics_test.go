@@ -225,7 +225,7 @@ func TestSchedulesAreTold(t *testing.T) {
 		`delayer_schedules{state="active"}`: "0", `delayer_schedules{state="paused"}`: "0", `delayer_schedules{state="ended"}`: "0", `delayer_schedule_overdue_seconds`: "0",
 	})
 	schedule := func(name string, fields ...any) {
-		_, err := w.client.Schedule(t.Context(), client.Schedule{Name: name, Every: time.Hour, Topic: "t", Body: "b"})
+		_, err := w.client.Schedules().Set(t.Context(), client.Schedule{Name: name, Every: time.Hour, Topic: "t", Body: "b"})
 		check(t, err)
 		if len(fields) > 0 {
 			key := fmt.Sprintf("delayer:{%d}:job_bucket:%s", store.PartitionOf(store.ScheduleID(name), 3), store.ScheduleID(name))
@@ -252,7 +252,7 @@ func TestSchedulesAreTold(t *testing.T) {
 // Without permission to read schedules, everything else is present.
 func TestSchedulesWithoutRights(t *testing.T) {
 	w := newWorld(t, Options{})
-	_, err := w.client.Schedule(t.Context(), client.Schedule{Name: "a", Every: time.Hour, Topic: "t", Body: "b"})
+	_, err := w.client.Schedules().Set(t.Context(), client.Schedule{Name: "a", Every: time.Hour, Topic: "t", Body: "b"})
 	check(t, err)
 	w.SetUser(redistest.Rights(t, "daemon", "operator") + " resetkeys ~delayer:[^s]*")
 	w.metrics.inspector = inspect.New(w.UserPool(), "", fleet.Layout{})

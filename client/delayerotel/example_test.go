@@ -1,4 +1,4 @@
-package otel_test
+package delayerotel_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/client/otel"
+	"github.com/mix-basic/delayer/client/delayerotel"
 	"github.com/mix-basic/delayer/client/worker"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -17,7 +17,7 @@ import (
 func Example() {
 	spans := tracetest.NewInMemoryExporter() // instead of one for your collector
 	tracers := trace.NewTracerProvider(trace.WithSyncer(spans))
-	c, err := client.Open(redisURL, client.WithHooks(otel.Hooks(otel.WithTracerProvider(tracers))))
+	c, err := client.Open(redisURL, client.WithHooks(delayerotel.Hooks(delayerotel.WithTracerProvider(tracers))))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package otel_test
+package delayerotel_test
 
 import (
 	"os/exec"

@@ -1,4 +1,4 @@
-module github.com/mix-basic/delayer/client/otel
+module github.com/mix-basic/delayer/client/delayerotel
 
 go 1.25.0
 

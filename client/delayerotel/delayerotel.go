@@ -1,6 +1,6 @@
-// Package otel traces and measures what a Client and its workers do, with OpenTelemetry:
+// Package delayerotel traces and measures what a Client and its workers do, with OpenTelemetry:
 //
-//	c, err := client.Open(url, client.WithHooks(otel.Hooks()))
+//	c, err := client.Open(url, client.WithHooks(delayerotel.Hooks()))
 //
 // # Spans
 //
@@ -23,7 +23,7 @@
 //
 // Names and attributes follow version 1.43.0 of OpenTelemetry's semantic conventions; messaging.system is "delayer", and the
 // operation's name is the one that the call has in errors. Only delayer.job.attempt and delayer.push.outcome are Delayer's own.
-package otel
+package delayerotel
 
 import (
 	"context"
@@ -38,7 +38,7 @@ import (
 )
 
 const (
-	scope  = "github.com/mix-basic/delayer/client/otel"
+	scope  = "github.com/mix-basic/delayer/client/delayerotel"
 	system = "delayer"
 )
 

@@ -1,4 +1,4 @@
-package otel_test
+package delayerotel_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/client/otel"
+	"github.com/mix-basic/delayer/client/delayerotel"
 	"github.com/mix-basic/delayer/client/worker"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"go.opentelemetry.io/otel/baggage"
@@ -129,9 +129,9 @@ func TestSpans(t *testing.T) {
 func TestTrace(t *testing.T) {
 	for name, parent := range map[string]bool{"link": false, "parent": true} {
 		t.Run(name, func(t *testing.T) {
-			var opts []otel.Option
+			var opts []delayerotel.Option
 			if parent {
-				opts = append(opts, otel.WithParent())
+				opts = append(opts, delayerotel.WithParent())
 			}
 			f := start(t, opts...)
 			f.serve()
@@ -238,7 +238,7 @@ func TestHeadersOfTheCaller(t *testing.T) {
 
 // Other propagators work, too: a job's baggage is in the handler's context.
 func TestPropagator(t *testing.T) {
-	f := start(t, otel.WithPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})))
+	f := start(t, delayerotel.WithPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})))
 	member, err := baggage.NewMember("tenant", "x")
 	check(t, err)
 	b, err := baggage.New(member)

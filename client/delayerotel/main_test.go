@@ -1,4 +1,4 @@
-package otel_test
+package delayerotel_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/client/otel"
+	"github.com/mix-basic/delayer/client/delayerotel"
 	"github.com/mix-basic/delayer/internal/devredis"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
@@ -53,17 +53,17 @@ type fixture struct {
 	taken   int // spans that earlier calls of done have returned
 }
 
-func start(t testing.TB, opts ...otel.Option) *fixture {
+func start(t testing.TB, opts ...delayerotel.Option) *fixture {
 	t.Helper()
 	f := &fixture{Server: redistest.Start(t), spans: tracetest.NewSpanRecorder(), metrics: metric.NewManualReader()}
 	f.tracers = trace.NewTracerProvider(trace.WithSpanProcessor(f.spans))
-	f.Client = f.open(append([]otel.Option{otel.WithTracerProvider(f.tracers), otel.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(f.metrics)))}, opts...)...)
+	f.Client = f.open(append([]delayerotel.Option{delayerotel.WithTracerProvider(f.tracers), delayerotel.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(f.metrics)))}, opts...)...)
 	return f
 }
 
-func (f *fixture) open(opts ...otel.Option) *client.Client {
+func (f *fixture) open(opts ...delayerotel.Option) *client.Client {
 	f.TB.Helper()
-	c, err := client.Open("redis://"+f.Addr, client.WithHooks(otel.Hooks(opts...)))
+	c, err := client.Open("redis://"+f.Addr, client.WithHooks(delayerotel.Hooks(opts...)))
 	check(f.TB, err)
 	f.TB.Cleanup(func() { c.Close() })
 	return c

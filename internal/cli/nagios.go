@@ -10,8 +10,8 @@ import (
 	"github.com/mix-basic/delayer/internal/health"
 )
 
-// beginCheck prepares a Nagios plugin: it prints one line, and its exit code is the status.
-func beginCheck(f *flagSet) action {
+// beginNagios prepares a Nagios plugin: it prints one line, and its exit code is the status.
+func beginNagios(f *flagSet) action {
 	warning, critical := maps.Clone(health.DefaultWarning), maps.Clone(health.DefaultCritical)
 	f.one("warning", warning.Parse)
 	f.one("critical", critical.Parse)
