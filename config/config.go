@@ -13,7 +13,6 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -104,17 +103,6 @@ func Default() Config {
 		}
 	}
 	return c
-}
-
-// Place describes where Redis is: its Addr, the sentinels and their master, or nodes of the cluster.
-func (r Redis) Place() string {
-	if len(r.Cluster) > 0 {
-		return "cluster " + strings.Join(r.Cluster, ", ")
-	}
-	if len(r.Sentinels) > 0 {
-		return fmt.Sprintf("%s, as sentinels %s say", r.SentinelMaster, strings.Join(r.Sentinels, ", "))
-	}
-	return r.Addr()
 }
 
 // Addr is where Redis listens: "host:port", or the path of its unix socket. It is empty with Sentinels or a
