@@ -278,7 +278,7 @@ func TestHooks(t *testing.T) {
 func TestHooksOfAllMethods(t *testing.T) {
 	without := strings.Fields("Calm Checks Connections Polls Pushes PushesToGroups Settlements SubscribeAgain WarmUp" + // for tests
 		" Close Ping Counters Dead Requeue RequeueAll DropDead DropAllDead" +
-		" Get Remove Reschedule SetLimit Limit Pause BackOff Resume Paused Schedule SetSchedules Schedules Unschedule PauseSchedule" +
+		" Get Remove Reschedule SetLimit Limit Pause Throttle Resume Paused Schedule SetSchedules Schedules Unschedule PauseSchedule" +
 		" ResumeSchedule RunNow Stats Topics Delivery Deadline Lease")
 	for _, of := range []reflect.Type{reflect.TypeFor[*client.Client](), reflect.TypeFor[*client.Delivery]()} {
 		for i := range of.NumMethod() {
