@@ -241,14 +241,14 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 		"exhausted with a follower":    append([]call{last, reserve, pushCall(0, client.IfExists(client.Follow()))}, leaseIsOver...),
 		"ready at the limit":           atTheLimit,
 		"ready, and a slot has ended":  append(slices.Clone(atTheLimit), do("ZADD", "delayer:slots:t", 1, "a")),
-		"ready, backed off":            {push, func(c *client.Client) error { return c.BackOff(ctx, "t", time.Hour) }},
+		"ready, throttled":             {push, func(c *client.Client) error { return c.Throttle(ctx, "t", time.Hour) }},
 		"there are servers and counts": {do("HSET", "delayer:servers", "id", "{}"), do("SET", "delayer:acked", 1)},
 	})
 	calls := map[string]map[string]call{"worker": {
-		"Reserve": func(c *client.Client) error { return errOf(c.Fetch(ctx, clienttest.Ready("t", 1, time.Minute))) },
-		"Pop":     func(c *client.Client) error { return errOf(c.Pop(ctx, "t")) },
-		"BackOff": func(c *client.Client) error { return c.BackOff(ctx, "t", time.Hour) },
-		"Ping":    func(c *client.Client) error { return c.Ping(ctx) },
+		"Reserve":  func(c *client.Client) error { return errOf(c.Fetch(ctx, clienttest.Ready("t", 1, time.Minute))) },
+		"Pop":      func(c *client.Client) error { return errOf(c.Pop(ctx, "t")) },
+		"Throttle": func(c *client.Client) error { return c.Throttle(ctx, "t", time.Hour) },
+		"Ping":     func(c *client.Client) error { return c.Ping(ctx) },
 		"Ack of what was pushed anew": f.settled(func(ctx context.Context, d *client.Delivery) error {
 			return cmp.Or(errOf(f.Push(ctx, message(d.ID), 0)), d.Ack(ctx))
 		}),

@@ -59,11 +59,11 @@ func TestRightsInCluster(t *testing.T) {
 		check(t, err)
 		expectJob(t, waiting, id)
 	}
-	check(t, c.BackOff(t.Context(), "t", time.Hour))
+	check(t, c.Throttle(t.Context(), "t", time.Hour))
 	_, err := c.PushBatch(t.Context(), jobs(0, 50, "t", 0))
 	check(t, err)
 	if n, err := c.Fetch(t.Context(), clienttest.Popped("t", 50)); len(n) > 0 || !errors.Is(err, client.ErrEmpty) {
-		t.Errorf("popped %d of a topic that is backed off from, %v", len(n), err)
+		t.Errorf("popped %d of a throttled topic, %v", len(n), err)
 	}
 	if paused, err := c.Paused(t.Context()); len(paused) != 1 || err != nil {
 		t.Errorf("paused are %+v, %v", paused, err)

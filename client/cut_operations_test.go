@@ -88,7 +88,7 @@ var cutOperations = []cutOperation{
 	{"drop all dead letters", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (int, error) { return c.DropAll(j.ctx(), "t") }), "removed"},
 	{"pause", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.Pause(j.ctx(), "t", client.PauseOptions{}) }), ""},
 	{"resume", (*cutJob).isHeld, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Resume(j.ctx(), "t") }), ""},
-	{"back off", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.BackOff(j.ctx(), "t", time.Hour) }), ""},
+	{"throttle", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.Throttle(j.ctx(), "t", time.Hour) }), ""},
 	{"set limit", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.SetLimit(j.ctx(), "t", client.Limit{Concurrency: 1}) }), ""},
 	{"set limit", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.SetLimit(j.ctx(), "t", client.Limit{Rate: 1000}) }), ""},
 	{"end limit", (*cutJob).isLimited, does(func(j *cutJob, c *client.Client) error { return c.SetLimit(j.ctx(), "t", client.Limit{}) }), ""},

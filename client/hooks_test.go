@@ -275,7 +275,7 @@ func TestHooks(t *testing.T) {
 func TestHooksOfAllMethods(t *testing.T) {
 	without := strings.Fields("Calm Checks Connections Polls Pushes PushesToGroups Settlements SubscribeAgain WarmUp" + // for tests
 		" Close Ping Dead Requeue RequeueAll DropAll" +
-		" Get Remove Reschedule SetLimit Pause BackOff Resume Paused Schedules Stats Topics Delivery Deadline Lease")
+		" Get Remove Reschedule SetLimit Pause Throttle Resume Paused Schedules Stats Topics Delivery Deadline Lease")
 	for _, of := range []reflect.Type{reflect.TypeFor[*client.Client](), reflect.TypeFor[*client.Delivery]()} {
 		for i := range of.NumMethod() {
 			name := of.Method(i).Name

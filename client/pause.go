@@ -15,7 +15,7 @@ type PauseOptions struct {
 	// Note tells operators who has paused the topic, and why, in up to 1,000 bytes.
 	Note string
 	// UnlessPaused makes Pause return ErrPaused and change nothing if the topic is paused with another end or note.
-	// A BackOff does not count.
+	// A Throttle does not count.
 	UnlessPaused bool
 }
 
@@ -26,8 +26,8 @@ type Pause struct {
 	// by itself.
 	Since, Until time.Time
 	Note         string
-	// BackedOffSince and BackedOffUntil are the beginning and the end of a Client.BackOff; zero if there is none.
-	BackedOffSince, BackedOffUntil time.Time
+	// ThrottledSince and ThrottledUntil are the beginning and the end of a Client.Throttle; zero if there is none.
+	ThrottledSince, ThrottledUntil time.Time
 }
 
 // End returns when the topic is delivered again by itself, zero if it is not.
@@ -56,15 +56,15 @@ func (c *Client) Pause(ctx context.Context, topic string, o PauseOptions) error 
 	})
 }
 
-// BackOff stops all deliveries of the topic for that long from now: for a consumer that was told to slow down. It
-// is independent of Pause, and shortens neither a pause nor a longer BackOff. Resume ends it. A worker's handler
-// returns worker.BackOff.
-func (c *Client) BackOff(ctx context.Context, topic string, d time.Duration) error {
-	return c.call(ctx, "back off", topic, checkPause(topic, "", d), func() error {
+// Throttle stops all deliveries of the topic for that long from now: for a consumer that was told to slow down. It
+// is independent of Pause, and shortens neither a pause nor a longer Throttle. Resume ends it. A worker's handler
+// returns worker.Throttle.
+func (c *Client) Throttle(ctx context.Context, topic string, d time.Duration) error {
+	return c.call(ctx, "throttle", topic, checkPause(topic, "", d), func() error {
 		if d == 0 {
 			return nil
 		}
-		return c.fleet.BackOff(ctx, topic, d)
+		return c.fleet.Throttle(ctx, topic, d)
 	})
 }
 

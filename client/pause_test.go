@@ -38,7 +38,7 @@ func TestPause(t *testing.T) {
 			expectErr(t, "reserve", err, client.ErrEmpty)
 			all, err := f.Paused(ctx)
 			check(t, err)
-			if len(all) != 1 || all[0].Topic != "t" || all[0].Note != "why" || all[0].End().Sub(all[0].Since) < time.Hour || !all[0].BackedOffUntil.IsZero() {
+			if len(all) != 1 || all[0].Topic != "t" || all[0].Note != "why" || all[0].End().Sub(all[0].Since) < time.Hour || !all[0].ThrottledUntil.IsZero() {
 				t.Errorf("paused are %+v", all)
 			}
 			if len(early) > 0 || len(other) > 0 {
@@ -160,14 +160,14 @@ func TestPauseInvalid(t *testing.T) {
 		`pause "t": invalid note: it has 1001 bytes: want 1000 at most`:                      f.Pause(ctx, "t", client.PauseOptions{Note: strings.Repeat("n", 1001)}),
 		`pause "t": invalid time: -1s is not from 0 to`:                                      f.Pause(ctx, "t", client.PauseOptions{For: -time.Second}),
 		`invalid time: 30ns is less than a millisecond; in Go a number without a unit is in`: f.Pause(ctx, "t", client.PauseOptions{For: 30}),
-		`back off "t": invalid time: -1s is not from`:                                        f.BackOff(ctx, "t", -time.Second),
+		`throttle "t": invalid time: -1s is not from`:                                        f.Throttle(ctx, "t", -time.Second),
 		`resume: invalid topic: it is empty`:                                                 errOf(f.Resume(ctx, "")),
 	} {
 		if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
-	check(t, f.BackOff(ctx, "t", 0))
+	check(t, f.Throttle(ctx, "t", 0))
 	check(t, f.Pause(ctx, "u", client.PauseOptions{Note: strings.Repeat("n", 1000)}))
 	all, err := f.Paused(ctx)
 	if check(t, err); len(all) != 1 || len(all[0].Note) != 1000 {
@@ -175,7 +175,7 @@ func TestPauseInvalid(t *testing.T) {
 	}
 }
 
-// Of operators who pause a topic at the same time without replacing, one wins, in all partitions. A BackOff and a pause that is
+// Of operators who pause a topic at the same time without replacing, one wins, in all partitions. A Throttle and a pause that is
 // over do not count, nor does the same one again.
 func TestUnlessPaused(t *testing.T) {
 	t.Parallel()
@@ -185,7 +185,7 @@ func TestUnlessPaused(t *testing.T) {
 		began := f.Clock()
 		check(t, f.Pause(ctx, "t", client.PauseOptions{For: time.Millisecond}))
 		until(t, "it is over", func() bool { return f.Clock() > began+0.1 })
-		check(t, f.BackOff(ctx, "t", time.Hour))
+		check(t, f.Throttle(ctx, "t", time.Hour))
 		results := make(chan string)
 		for n := range 8 {
 			note := fmt.Sprint(n)

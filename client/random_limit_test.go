@@ -15,7 +15,7 @@ func pauseStep(r *modelRun) {
 	if r.later() {
 		err = r.Pause(r.TB.Context(), topic, client.PauseOptions{For: pick(r.Rand, []time.Duration{0, time.Hour})})
 	} else {
-		err = r.BackOff(r.TB.Context(), topic, time.Hour)
+		err = r.Throttle(r.TB.Context(), topic, time.Hour)
 	}
 	r.note("pause "+topic, err, nil)
 	r.model.held[topic] = true

@@ -186,12 +186,12 @@ func ExampleRelease() {
 }
 
 // The other service is overloaded: no consumer sends it anything for a while.
-func ExampleBackOff() {
+func ExampleThrottle() {
 	asked, handled := 0, make(chan bool)
 	mux := worker.NewMux()
 	mux.HandleFunc("sms", func(_ context.Context, job *worker.Job) error {
 		if asked++; asked == 1 {
-			return worker.BackOff(job.Topic, 10*time.Millisecond) // the Retry-After of an HTTP 429
+			return worker.Throttle(10 * time.Millisecond) // the Retry-After of an HTTP 429
 		}
 		fmt.Println("sent at attempt", job.Attempt)
 		handled <- true

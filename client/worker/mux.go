@@ -38,7 +38,7 @@ func (j *Job) LogArgs() []any {
 }
 
 // Handler handles the jobs of a topic. nil acknowledges the job; after an error it is delivered again later,
-// see RetryAfter, Release and Bury. A panic counts as an error.
+// see RetryAfter, Release, Throttle and Bury. A panic counts as an error.
 //
 // The context ends when the lease is lost (client.ErrLeaseLost), the timeout has passed
 // (context.DeadlineExceeded), or the worker has to stop; context.Cause tells which. If it ended because the

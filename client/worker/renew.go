@@ -77,7 +77,7 @@ func (r *run) attend() (old []*task, next time.Duration) {
 			t.longAt = now.Add(t.lease)
 			isDue(t.longAt)
 			r.underWay.Go(func() {
-				t.log().Warn("job runs longer than its lease, which is extended: let its producer give it a longer one",
+				t.log().Warn("job runs longer than its lease, which is extended: give such jobs a longer one",
 					"lease", duration.Format(t.lease), "running", duration.Format(now.Sub(t.began).Round(time.Millisecond)))
 			})
 		}

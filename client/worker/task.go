@@ -159,7 +159,11 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 	}
 	delay := min(max(v.delay, 0), client.MaxDelay)
 	if v.kind == release {
-		t.backOff(v)
+		if v.throttles {
+			if err := t.client.Throttle(t.reporting, t.job.Topic, delay); err != nil { // the job is released all the same
+				t.log().Error("can't throttle the topic", "error", err)
+			}
+		}
 		t.release(ctx, delay)
 		return
 	}
@@ -191,17 +195,6 @@ func (t *task) backoff(err error) (delay time.Duration) {
 	delay = DefaultBackoff(t.job, err)
 	defer t.logPanic("Backoff")
 	return t.served.options.Backoff(t.job, err)
-}
-
-// backOff backs off from the topic that the error names. The job is settled later, and redelivered in any
-// case.
-func (t *task) backOff(v *verdict) {
-	if v.topic == "" || v.delay <= 0 {
-		return
-	}
-	if err := t.client.BackOff(t.reporting, v.topic, v.delay); err != nil {
-		t.log().Error("can't back off", "from", v.topic, "error", err)
-	}
 }
 
 func (t *task) release(ctx context.Context, delay time.Duration) {
@@ -249,10 +242,10 @@ func (t *task) log() *slog.Logger {
 
 // verdict is an error that decides what happens to the job.
 type verdict struct {
-	err   error
-	kind  string
-	delay time.Duration
-	topic string // topic to back off from, or ""
+	err       error
+	kind      string
+	delay     time.Duration
+	throttles bool // the topic, for that delay
 }
 
 // What happens to the job.
@@ -289,11 +282,11 @@ func Release(delay time.Duration) error {
 	return &verdict{err: fmt.Errorf("released for %v", duration.Format(delay)), kind: release, delay: delay}
 }
 
-// BackOff stops delivery of the topic to all consumers for that time, and delivers this job again after it
+// Throttle stops delivery of the job's topic to all consumers for that time, and delivers the job again after it
 // without counting the attempt. Use it when another service asks to slow down, for example with HTTP 429. It
-// never shortens a longer pause of the topic. See client.BackOff.
-func BackOff(topic string, d time.Duration) error {
-	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, duration.Format(d)), kind: release, delay: d, topic: topic}
+// shortens neither a pause of the topic nor a longer Throttle. See Client.Throttle, which is for other topics.
+func Throttle(d time.Duration) error {
+	return &verdict{err: fmt.Errorf("throttled for %v", duration.Format(d)), kind: release, delay: d, throttles: true}
 }
 
 // Bury returns err, but the job becomes a dead letter at once: retrying cannot help.

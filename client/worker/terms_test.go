@@ -30,6 +30,7 @@ func TestTermsOfATopic(t *testing.T) {
 		{"the topic's alone", own, worker.Options{}, terms{2, 3, 4, 5}},
 		{"the worker's", worker.TopicOptions{}, all, terms{20, 30, 40, 50}},
 		{"no timeout", worker.TopicOptions{Timeout: -1}, all, terms{20, 0, 40, 50}},
+		{"no limits", worker.TopicOptions{}, worker.Options{Lease: 20 * time.Hour, Timeout: -1, MaxAttempts: -1, Backoff: after(50 * time.Hour)}, terms{20, 0, 0, 50}},
 		{"no limit of a topic", worker.TopicOptions{MaxAttempts: -1}, all, terms{20, 30, 0, 50}},
 		{"the topic's instead of no limit", own, worker.Options{Timeout: -1, MaxAttempts: -1}, terms{2, 3, 4, 5}},
 	} {

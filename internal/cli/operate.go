@@ -226,13 +226,13 @@ func (c *call) explained(ctx context.Context, topic string, err error) error {
 // pauseText describes the start, the end and the note of a topic's pause.
 func pauseText(topic view.Object) string {
 	p, _ := topic.Get("paused").(view.Object)
-	text := ", as consumers back off from it"
+	text := ", as consumers throttle it"
 	if since := p.Get("since"); since != nil {
 		text = " since " + cell("since", since)
 	}
 	end := timeOf(p.Get("until"))
-	if backedOff := timeOf(p.Get("backed_off_until")); backedOff.After(end) && (p.Get("since") == nil || !end.IsZero()) {
-		end = backedOff
+	if throttled := timeOf(p.Get("throttled_until")); throttled.After(end) && (p.Get("since") == nil || !end.IsZero()) {
+		end = throttled
 	}
 	if !end.IsZero() {
 		text += ", until " + end.Local().Format(timeFormat)

@@ -168,7 +168,7 @@ func cell(name string, value any) string {
 
 // times and spans are the members of /v1's answers that are times, in texts, and durations, in numbers of seconds.
 var (
-	times = []string{"backed_off_since", "backed_off_until", "died", "due", "lease_ends", "newest", "next", "oldest", "paused", "since", "started", "throttled_until", "time", "until"}
+	times = []string{"died", "due", "lease_ends", "newest", "next", "oldest", "paused", "since", "started", "throttled_since", "throttled_until", "time", "until"}
 	spans = []string{"from", "late_p50", "late_p99", "overdue", "silent", "ttl", "until"}
 )
 

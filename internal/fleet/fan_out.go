@@ -151,9 +151,9 @@ func (f *Fleet) PauseAnew(ctx context.Context, topic string, d time.Duration, no
 	return true, f.Pause(ctx, topic, d, note)
 }
 
-// BackOff backs off in all partitions, see Store.BackOff.
-func (f *Fleet) BackOff(ctx context.Context, topic string, d time.Duration) error {
-	return everywhere(ctx, f, "backed off", func(_ int, s *store.Store) *store.Call[struct{}] { return s.BackOff(topic, d) }, once[struct{}])
+// Throttle throttles the topic in all partitions, see Store.Throttle.
+func (f *Fleet) Throttle(ctx context.Context, topic string, d time.Duration) error {
+	return everywhere(ctx, f, "throttled", func(_ int, s *store.Store) *store.Call[struct{}] { return s.Throttle(topic, d) }, once[struct{}])
 }
 
 // Resume resumes the topic in all partitions and reports whether it was paused in any.

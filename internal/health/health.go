@@ -187,7 +187,7 @@ func Waiting(v *View) (waiting []inspect.TopicCounts, _ error) {
 // Paused finds paused topics.
 func Paused(v *View) (found []Finding, _ error) {
 	for _, p := range v.Pauses {
-		since := cmp.Or(p.Since, p.BackedOffSince)
+		since := cmp.Or(p.Since, p.ThrottledSince)
 		found = append(found, Finding{What: ofTopic(p.Topic), Evidence: "it is paused since " + since.Format(time.DateTime), Fix: "delayer resume " + p.Topic})
 	}
 	return found, v.PausesErr

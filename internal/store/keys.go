@@ -93,7 +93,7 @@ func (k Keys) RemovedSchedules() string { return k.prefix + "removed_schedules" 
 // each after a line break.
 func (k Keys) ScheduleLists() string { return k.prefix + "schedule_lists" }
 
-// Paused is the hash of the paused topics: start and end of the operator's pause, start and end of the consumers' back-off (Unix ms; 0
+// Paused is the hash of the paused topics: start and end of the operator's pause, start and end of the consumers' throttling (Unix ms; 0
 // for neither), and the operator's note, separated by blanks.
 func (k Keys) Paused() string { return k.prefix + "paused" }
 

@@ -23,16 +23,16 @@ type Pause struct {
 	// Since and Until are the operator's pause: Since is zero without one, Until if it has no end.
 	Since, Until time.Time
 	Note         string // the operator's
-	// BackedOffSince and BackedOffUntil are the consumers' back-off; zero if there is none.
-	BackedOffSince, BackedOffUntil time.Time
+	// ThrottledSince and ThrottledUntil are the consumers' throttling; zero if there is none.
+	ThrottledSince, ThrottledUntil time.Time
 }
 
 // End returns when the pause ends by itself, zero if it does not.
 func (p Pause) End() time.Time {
-	if !p.Since.IsZero() && p.Until.IsZero() || p.Until.After(p.BackedOffUntil) {
+	if !p.Since.IsZero() && p.Until.IsZero() || p.Until.After(p.ThrottledUntil) {
 		return p.Until
 	}
-	return p.BackedOffUntil
+	return p.ThrottledUntil
 }
 
 // add merges another pause of the topic: the later end counts.
@@ -51,11 +51,11 @@ func (p *Pause) add(other Pause) {
 		}
 		p.Note = cmp.Or(p.Note, other.Note)
 	}
-	if p.BackedOffSince.IsZero() || !other.BackedOffSince.IsZero() && other.BackedOffSince.Before(p.BackedOffSince) {
-		p.BackedOffSince = other.BackedOffSince
+	if p.ThrottledSince.IsZero() || !other.ThrottledSince.IsZero() && other.ThrottledSince.Before(p.ThrottledSince) {
+		p.ThrottledSince = other.ThrottledSince
 	}
-	if other.BackedOffUntil.After(p.BackedOffUntil) {
-		p.BackedOffUntil = other.BackedOffUntil
+	if other.ThrottledUntil.After(p.ThrottledUntil) {
+		p.ThrottledUntil = other.ThrottledUntil
 	}
 }
 
@@ -70,9 +70,9 @@ func (s *Store) PauseAnew(topic string, d time.Duration, note string) *Call[bool
 	return newCall(s, pauseScript, args, func(reply any) (bool, error) { return redis.Bool(reply, nil) })
 }
 
-// BackOff stops the delivery of the topic for this time. It shortens no pause.
-func (s *Store) BackOff(topic string, d time.Duration) *Call[struct{}] {
-	return s.pause(topic, backOff, milliseconds(d), "")
+// Throttle stops the delivery of the topic for this time. It shortens no pause.
+func (s *Store) Throttle(topic string, d time.Duration) *Call[struct{}] {
+	return s.pause(topic, throttle, milliseconds(d), "")
 }
 
 func (s *Store) pause(topic, how string, ms int64, note string) *Call[struct{}] {
@@ -124,9 +124,9 @@ func (s *Store) PausedFrom(at string) *Call[PausedPage] {
 func pausedOf(list []any) (all []Pause, err error) {
 	for err == nil && len(list) > 0 {
 		var p Pause
-		var since, until, backedOff, backsOn int64
-		if list, err = redis.Scan(list, &p.Topic, &since, &until, &backedOff, &backsOn, &p.Note); err == nil {
-			p.Since, p.Until, p.BackedOffSince, p.BackedOffUntil = milliTime(since), milliTime(until), milliTime(backedOff), milliTime(backsOn)
+		var since, until, throttledSince, throttledUntil int64
+		if list, err = redis.Scan(list, &p.Topic, &since, &until, &throttledSince, &throttledUntil, &p.Note); err == nil {
+			p.Since, p.Until, p.ThrottledSince, p.ThrottledUntil = milliTime(since), milliTime(until), milliTime(throttledSince), milliTime(throttledUntil)
 			all = append(all, p)
 		}
 	}

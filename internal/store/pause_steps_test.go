@@ -42,7 +42,7 @@ func TestManyPausedTopics(t *testing.T) {
 	ctx := t.Context()
 	for i := range topics {
 		topic := fmt.Sprint("t", i)
-		made(t, b.BackOff(topic, time.Hour))
+		made(t, b.Throttle(topic, time.Hour))
 		fill(r, "delayer:ready_queue:"+topic, "a", 1)
 		if i < over {
 			r.Do("HSET", "delayer:paused", topic, "1 2 0 0 ")

@@ -196,7 +196,7 @@ func TestPausedJobsAreReady(t *testing.T) {
 	})
 }
 
-// A pause and a back-off do not affect each other. Once over, they are no longer reported, and a pass of the server ends them.
+// A pause and a throttling do not affect each other. Once over, they are no longer reported, and a pass of the server ends them.
 func TestPausesTogether(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		ctx := t.Context()
@@ -216,26 +216,26 @@ func TestPausesTogether(t *testing.T) {
 			}
 		}
 		p := b.Store
-		made(t, p.BackOff("t", time.Hour))
-		made(t, p.BackOff("t", time.Minute)) // has no effect: it is shorter
+		made(t, p.Throttle("t", time.Hour))
+		made(t, p.Throttle("t", time.Minute)) // has no effect: it is shorter
 		first := only()
 		around("the end", first.End(), time.Hour)
-		if !first.Since.IsZero() || first.BackedOffSince.IsZero() {
+		if !first.Since.IsZero() || first.ThrottledSince.IsZero() {
 			t.Errorf("%+v", first)
 		}
 		made(t, p.Pause("t", 2*time.Hour, "first  note\n"))
 		around("the end", only().End(), 2*time.Hour)
-		made(t, p.Pause("t", 10*time.Minute, "second")) // the back-off is longer still
+		made(t, p.Pause("t", 10*time.Minute, "second")) // the throttling is longer still
 		second := only()
 		around("its end", second.Until, 10*time.Minute)
 		around("the end", second.End(), time.Hour)
-		if second.Note != "second" || second.BackedOffUntil != first.BackedOffUntil {
+		if second.Note != "second" || second.ThrottledUntil != first.ThrottledUntil {
 			t.Errorf("%+v", second)
 		}
 		made(t, p.Pause("t", 0, "first  note\n"))
-		made(t, p.BackOff("t", 3*time.Hour))
+		made(t, p.Throttle("t", 3*time.Hour))
 		third := only()
-		around("backing off", third.BackedOffUntil, 3*time.Hour)
+		around("throttled", third.ThrottledUntil, 3*time.Hour)
 		if !third.End().IsZero() || third.Since != second.Since || third.Note != "first  note\n" {
 			t.Errorf("%+v", third)
 		}
@@ -244,7 +244,7 @@ func TestPausesTogether(t *testing.T) {
 			t.Errorf("%+v", kept)
 		}
 		b.resume(t, "t", true)
-		made(t, p.BackOff("t", time.Millisecond))
+		made(t, p.Throttle("t", time.Millisecond))
 		redistest.Until(t, "it is over", func() bool {
 			all, err := p.Paused(ctx)
 			check(t, err)

@@ -42,7 +42,7 @@ const (
 	refund     = "refund"    // a retry: this attempt does not count
 	pauseTopic = "pause"     // by an operator
 	newPause   = "new pause" // by an operator, who replaces no other's
-	backOff    = "back off"  // by a consumer
+	throttle   = "throttle"  // by a consumer
 	lookOnly   = "look"      // a restore: changes nothing
 )
 
@@ -146,7 +146,7 @@ func luaTexts() []luaConstant {
 		{"REFUND", quoted(refund)},
 		{"PAUSE", quoted(pauseTopic)},
 		{"NEW_PAUSE", quoted(newPause)},
-		{"BACK_OFF", quoted(backOff)},
+		{"THROTTLE", quoted(throttle)},
 		{"WAITING", quoted(stateWaiting)},
 		{"READY", quoted(stateReady)},
 		{"RESERVED", quoted(stateReserved)},

@@ -180,7 +180,7 @@ func (m *slotMove) callsOfOperators() []slotCall {
 		{"limit, another", "a", "limit", limit(Limit{Concurrency: 5})},
 		{"limit, none", "a", "limit", limit(Limit{})},
 		{"pause", "w", "", func() error { return errOf(s.Pause("t", time.Hour, "").Do(ctx)) }},
-		{"pause again", "w", "pause", func() error { return errOf(s.BackOff("t", time.Hour).Do(ctx)) }},
+		{"pause again", "w", "pause", func() error { return errOf(s.Throttle("t", time.Hour).Do(ctx)) }},
 		{"resume", "w", "pause", func() error { return errOf(s.Resume("t", 1).Do(ctx)) }},
 		{"keep paused", "w", "pause, a", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},
 		{"end pauses", "a", "pause, pause is over", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},

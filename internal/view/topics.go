@@ -45,7 +45,7 @@ func Use(t inspect.TopicCounts) (o Object) {
 func Pause(p store.Pause) Object {
 	o := Of("since", p.Since, "until", p.Until)
 	o.PutIfAny("note", p.Note)
-	o.Put("backed_off_since", p.BackedOffSince, "backed_off_until", p.BackedOffUntil)
+	o.Put("throttled_since", p.ThrottledSince, "throttled_until", p.ThrottledUntil)
 	return o
 }
 

@@ -486,8 +486,8 @@ func TestPause(t *testing.T) {
 	f.do("GET", "/v1/topics", "").expect(200, `{"topics":[{`+counts+`,"paused":{`+paused+`}}]}`)
 	f.do("GET", "/v1/topics/t/jobs?state=ready", "").expect(200, `{"jobs":["*"]}`)
 	f.do("POST", "/v1/topics/t/pause", `{}`).expect(204, "")
-	f.do("POST", "/v1/topics/t/back-off", `{"for":30}`).expect(204, "")
-	f.do("GET", "/v1/paused", "").expect(200, `{"paused":[{"topic":"t","since":"*","backed_off_since":"*","backed_off_until":"*"}]}`)
+	f.do("POST", "/v1/topics/t/throttle", `{"for":30}`).expect(204, "")
+	f.do("GET", "/v1/paused", "").expect(200, `{"paused":[{"topic":"t","since":"*","throttled_since":"*","throttled_until":"*"}]}`)
 	f.do("POST", "/v1/topics/t/resume", "").expect(200, `{"was_paused":true}`)
 	f.do("POST", "/v1/topics/t/resume", "").expect(200, `{"was_paused":false}`)
 	f.do("GET", "/v1/topics/t", "").expect(200, `{`+counts+`}`)
@@ -501,13 +501,13 @@ func TestPause(t *testing.T) {
 	} {
 		f.do("POST", "/v1/topics/t/pause", body).problem(invalid, field, "", "")
 	}
-	f.do("POST", "/v1/topics/t/back-off", `{}`).problem(invalid, "/for", "", "")
+	f.do("POST", "/v1/topics/t/throttle", `{}`).problem(invalid, "/for", "", "")
 }
 
-// With unless_paused, a pause with another end or note stays as it is. A back-off is no such pause.
+// With unless_paused, a pause with another end or note stays as it is. A throttling is no such pause.
 func TestUnlessPaused(t *testing.T) {
 	f := start(t, web.Options{})
-	f.do("POST", "/v1/topics/t/back-off", `{"for":30}`).expect(204, "")
+	f.do("POST", "/v1/topics/t/throttle", `{"for":30}`).expect(204, "")
 	for _, c := range []struct {
 		body string
 		done bool
@@ -524,7 +524,7 @@ func TestUnlessPaused(t *testing.T) {
 		} else {
 			r.problem(isPaused, "", "", "nothing was changed")
 		}
-		f.do("GET", "/v1/paused", "").expect(200, `{"paused":[{"topic":"t","since":"*","note":"`+c.note+`","backed_off_since":"*","backed_off_until":"*"}]}`)
+		f.do("GET", "/v1/paused", "").expect(200, `{"paused":[{"topic":"t","since":"*","note":"`+c.note+`","throttled_since":"*","throttled_until":"*"}]}`)
 	}
 }
 

@@ -151,7 +151,7 @@ func (f *fixture) eachRoute(call func(r Route, request *http.Request)) {
 			"/v1/jobs": `{"id":"b","topic":"t","body":"b"}`, "/v1/jobs/batch": `{"jobs":[{"id":"b","topic":"t","body":"b"}]}`, "/v1/jobs/{id}": `{"delay":60}`,
 			"/v1/reserve": `{"topics":["t"]}`, "/v1/ack": `{"deliveries":[{"id":"a","topic":"t","token":1}]}`, "/v1/extend": `{"deliveries":[{"id":"a","topic":"t","token":1}],"lease":1}`,
 			"/v1/jobs/{id}/extend": `{"topic":"t","token":1,"lease":1}`, "/v1/dead/{topic}/requeue": `{"all":true}`, "/v1/dead/{topic}/drop": `{"all":true}`,
-			"/v1/topics/{topic}/pause": `{"for":60}`, "/v1/topics/{topic}/back-off": `{"for":60}`,
+			"/v1/topics/{topic}/pause": `{"for":60}`, "/v1/topics/{topic}/throttle": `{"for":60}`,
 			"/v1/topics/{topic}/limit": `{"concurrency":1000}`, "/v1/topics/{topic}/jobs": `{"delay":60}`,
 		}[r.Path]
 		switch {

@@ -94,7 +94,7 @@ var Routes = []Route{
 	{"DELETE", "/v1/topics/{topic}/jobs", manyJobs, nil, (*call).removeMany},
 	{"PATCH", "/v1/topics/{topic}/jobs", manyJobs, required(delay), (*call).rescheduleMany},
 	{"POST", "/v1/topics/{topic}/pause", nil, join(period("for", time.Millisecond, client.MaxDelay), line("note"), boolean("unless_paused")), (*call).pause},
-	{"POST", "/v1/topics/{topic}/back-off", nil, required(period("for", time.Millisecond, client.MaxDelay)), (*call).backOff},
+	{"POST", "/v1/topics/{topic}/throttle", nil, required(period("for", time.Millisecond, client.MaxDelay)), (*call).throttle},
 	{"POST", "/v1/topics/{topic}/resume", nil, nil, (*call).resume},
 	{"GET", "/v1/paused", nil, nil, (*call).paused},
 	{"GET", "/v1/topics/{topic}/limit", nil, nil, (*call).limit},

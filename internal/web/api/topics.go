@@ -117,8 +117,8 @@ func (c *call) pause() (any, error) {
 	return nil, err
 }
 
-func (c *call) backOff() (any, error) {
-	return nil, c.client.BackOff(c.context(), c.topic(), get[time.Duration](c.body, "for"))
+func (c *call) throttle() (any, error) {
+	return nil, c.client.Throttle(c.context(), c.topic(), get[time.Duration](c.body, "for"))
 }
 
 func (c *call) resume() (any, error) {

@@ -30,9 +30,9 @@ local function elsewhere(key)
   return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local function read_pause(text)
-  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local since, ends, throttled, throttle_ends, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
-  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
+  return {since = tonumber(since), ends = tonumber(ends), throttled = tonumber(throttled), throttle_ends = tonumber(throttle_ends), note = note}
 end
 local function pause_elsewhere(topic)
   return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
@@ -44,7 +44,7 @@ local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
 local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
+  return math.max(p.ends, p.throttle_ends)
 end
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic

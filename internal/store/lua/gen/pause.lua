@@ -39,9 +39,9 @@ local function pause_elsewhere(topic)
     or elsewhere(paused_waiters .. topic)
 end
 local function read_pause(text)
-  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local since, ends, throttled, throttle_ends, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
-  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
+  return {since = tonumber(since), ends = tonumber(ends), throttled = tonumber(throttled), throttle_ends = tonumber(throttle_ends), note = note}
 end
 local PAUSE = 'pause'
 local NEW_PAUSE = 'new pause'
@@ -49,9 +49,9 @@ local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
-local BACK_OFF = 'back off'
+local THROTTLE = 'throttle'
 local function pause_text(p)
-  return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
+  return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.throttled, p.throttle_ends) .. p.note
 end
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
@@ -94,16 +94,16 @@ local err = not_pausable() or not_a_list(queues .. topic) or not_a_list(parked_q
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
-p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
+p = p or {since = 0, ends = 0, throttled = 0, throttle_ends = 0, note = ''}
 if how == PAUSE or how == NEW_PAUSE then
   local is_over = p.since == 0 or p.ends > 0 and p.ends <= now
   local is_same = p.ends == 0 and ms == 0 and p.note == ARGV[4]
   if how == NEW_PAUSE and not is_over and not is_same then return 0 end
   if is_over then p.since = now end
   p.ends, p.note = ms > 0 and now + ms or 0, ARGV[4]
-elseif how == BACK_OFF then
-  if p.backs_on <= now then p.backed_off = now end
-  p.backs_on = math.max(p.backs_on, now + ms)
+elseif how == THROTTLE then
+  if p.throttle_ends <= now then p.throttled = now end
+  p.throttle_ends = math.max(p.throttle_ends, now + ms)
 end
 redis.call('HSET', pauses, topic, pause_text(p))
 hold(topic, AT_ONCE)

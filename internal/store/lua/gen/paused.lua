@@ -3,13 +3,13 @@ local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'
 local function read_pause(text)
-  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local since, ends, throttled, throttle_ends, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
-  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
+  return {since = tonumber(since), ends = tonumber(ends), throttled = tonumber(throttled), throttle_ends = tonumber(throttle_ends), note = note}
 end
 local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
+  return math.max(p.ends, p.throttle_ends)
 end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -23,9 +23,9 @@ for i = 1, #entries, 2 do
   local p = read_pause(entries[i + 1])
   if p and paused_until(p) > now then
     if p.ends > 0 and p.ends <= now then p.since, p.ends, p.note = 0, 0, '' end
-    if p.backs_on <= now then p.backed_off, p.backs_on = 0, 0 end
-    for _, value in ipairs({entries[i], string.format('%.0f', p.since), string.format('%.0f', p.ends), string.format('%.0f', p.backed_off),
-      string.format('%.0f', p.backs_on), p.note}) do
+    if p.throttle_ends <= now then p.throttled, p.throttle_ends = 0, 0 end
+    for _, value in ipairs({entries[i], string.format('%.0f', p.since), string.format('%.0f', p.ends), string.format('%.0f', p.throttled),
+      string.format('%.0f', p.throttle_ends), p.note}) do
       reply[#reply + 1] = value
     end
   end

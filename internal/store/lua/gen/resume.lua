@@ -33,9 +33,9 @@ local function pause_elsewhere(topic)
     or elsewhere(paused_waiters .. topic)
 end
 local function read_pause(text)
-  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local since, ends, throttled, throttle_ends, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
-  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
+  return {since = tonumber(since), ends = tonumber(ends), throttled = tonumber(throttled), throttle_ends = tonumber(throttle_ends), note = note}
 end
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
@@ -105,7 +105,7 @@ local function release(topic, most)
 end
 local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
+  return math.max(p.ends, p.throttle_ends)
 end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]

@@ -9,21 +9,21 @@ local function is_parked(topic, reply)
 end
 
 -- Parses an entry of the paused topics; nil if the text is no entry. It has since when and until when an operator has paused the topic (ends
--- is 0 for no end), the same of consumers that back off (Unix ms), 0 for neither, and the operator's note.
+-- is 0 for no end), the same of consumers that throttle it (Unix ms), 0 for neither, and the operator's note.
 local function read_pause(text)
-  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local since, ends, throttled, throttle_ends, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
-  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
+  return {since = tonumber(since), ends = tonumber(ends), throttled = tonumber(throttled), throttle_ends = tonumber(throttle_ends), note = note}
 end
 
 local function pause_text(p)
-  return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
+  return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.throttled, p.throttle_ends) .. p.note
 end
 
 -- Until when the topic is paused (Unix ms); huge without an end; now or earlier if the pause is over.
 local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
+  return math.max(p.ends, p.throttle_ends)
 end
 
 -- Parks up to most entries of a paused topic's ready queue, the next to be delivered first. Returns how many, and whether there are more; or

@@ -122,7 +122,7 @@ func (p *prober) done(h http.Handler) {
 		ask(204, "DELETE", "/v1/topics/"+topic+"/limit", "")
 	}
 	ask(204, "POST", "/v1/topics/t/pause", `{"for":"1h","note":"why"}`)
-	ask(204, "POST", "/v1/topics/t/back-off", `{"for":0.5}`)
+	ask(204, "POST", "/v1/topics/t/throttle", `{"for":0.5}`)
 	ask(204, "POST", "/v1/topics/%FF/pause", `{}`)
 	ask(204, "POST", "/v1/topics/%FF/pause", `{"unless_paused":true}`)
 	ask(409, "POST", "/v1/topics/%FF/pause", `{"note":"why","unless_paused":true}`)

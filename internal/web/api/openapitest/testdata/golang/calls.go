@@ -75,8 +75,8 @@ func main() {
 	note := "ask Eve"
 	pause := must(c.PauseWithResponse(ctx, topic, NewPause{For: text("2h"), Note: &note}))
 	expect(pause, pause.StatusCode() == http.StatusNoContent)
-	backedOff := must(c.BackOffWithResponse(ctx, topic, BackOff{For: *seconds(30)}))
-	expect(backedOff, backedOff.StatusCode() == http.StatusNoContent)
+	throttled := must(c.ThrottleWithResponse(ctx, topic, Throttling{For: *seconds(30)}))
+	expect(throttled, throttled.StatusCode() == http.StatusNoContent)
 	paused := must(c.PausedWithResponse(ctx))
 	expect(paused, paused.JSON200 != nil && len(paused.JSON200.Paused) == 1 && *paused.JSON200.Paused[0].Note == note)
 	resumed := must(c.ResumeWithResponse(ctx, topic))

@@ -68,8 +68,8 @@ const unlimited = await client.DELETE("/v1/topics/{topic}/limit", { params: { pa
 check("end of the limit", unlimited.response.status === 204, unlimited);
 const paused = await client.POST("/v1/topics/{topic}/pause", { params: { path: topic }, body: { for: "2h", note: "ask Eve" } });
 check("pause", paused.response.status === 204, paused);
-const backedOff = await client.POST("/v1/topics/{topic}/back-off", { params: { path: topic }, body: { for: 30 } });
-check("back off", backedOff.response.status === 204, backedOff);
+const throttled = await client.POST("/v1/topics/{topic}/throttle", { params: { path: topic }, body: { for: 30 } });
+check("throttle", throttled.response.status === 204, throttled);
 const all = await client.GET("/v1/paused");
 check("paused", all.data?.paused[0]?.note === "ask Eve", all);
 const resumed = await client.POST("/v1/topics/{topic}/resume", { params: { path: topic } });

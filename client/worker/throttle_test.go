@@ -8,9 +8,9 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// BackOff stops delivery of the topic to all consumers. The job is redelivered afterwards, and its attempt does not
+// Throttle stops delivery of the topic to all consumers. The job is redelivered afterwards, and its attempt does not
 // count.
-func TestBackoff(t *testing.T) {
+func TestThrottle(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.serve()
@@ -20,8 +20,8 @@ func TestBackoff(t *testing.T) {
 		paused, err := f.Paused(ctx)
 		check(t, err)
 		if len(paused) == 0 && len(done) == 0 && job.ID == "a" && job.Token != 0 && f.get("b").State == "" {
-			f.push("b", "t") // not delivered before the back-off ends
-			return worker.BackOff("t", 300*time.Millisecond)
+			f.push("b", "t") // not delivered before the throttling ends
+			return worker.Throttle(300 * time.Millisecond)
 		}
 		done <- job
 		return nil
