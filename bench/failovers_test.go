@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -121,7 +122,7 @@ func startFailoverLoad(t *testing.T, c care) *failoverLoad {
 	t.Cleanup(func() { l.client.Close() })
 	pool := redistest.Must(client.NewPool(o))
 	t.Cleanup(func() { pool.Close() })
-	redistest.Background(t, server.New(pool, server.Options{}).Run)
+	redistest.Background(t, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run)
 	redistest.Background(t, l.push)
 	for range 16 {
 		redistest.Background(t, l.work)
@@ -161,7 +162,7 @@ func (l *failoverLoad) pushOne(id string, delay time.Duration) {
 // work reserves jobs and acknowledges them.
 func (l *failoverLoad) work(ctx context.Context) error {
 	for ctx.Err() == nil {
-		d, err := l.client.Reserve(ctx, time.Second, 2*time.Second, "t")
+		d, err := l.client.Reserve(ctx, 2*time.Second, "t")
 		switch {
 		case ctx.Err() != nil || errors.Is(err, client.ErrEmpty):
 			continue

@@ -77,14 +77,14 @@ func TestRounding(t *testing.T) {
 // Only jobs of the backlog count.
 func TestCounterCountsTheBacklog(t *testing.T) {
 	c := newCounter(3)
-	c.Moved("t", server.Moved{Jobs: 2})
-	c.Moved(freshTopic, server.Moved{Jobs: 1})
+	c.count("t", server.Moved{Jobs: 2})
+	c.count(freshTopic, server.Moved{Jobs: 1})
 	select {
 	case <-c.done:
 		t.Error("counted a fresh job")
 	default:
 	}
-	c.Moved("t", server.Moved{Jobs: 1})
+	c.count("t", server.Moved{Jobs: 1})
 	select {
 	case <-c.done:
 	default:

@@ -14,7 +14,7 @@ import (
 const (
 	pushChunk   = 1000 // jobs per PushBatch
 	takeChunk   = 100  // jobs per PopBatch of a consumer
-	scriptChunk = 250  // jobs per script call of PushBatch and PopBatch
+	scriptChunk = 250  // jobs per script call, the most that Fetch takes
 )
 
 // delayer is ours: a client from OpenPool and a server with default options.
@@ -66,7 +66,7 @@ func (p *delayer) Push(ctx context.Context, n int64, body string, due time.Time)
 
 // serve moves jobs until ctx is done.
 func (p *delayer) serve(ctx context.Context) {
-	server.New(p.served, server.Options{Interval: time.Second, Partitions: p.parts}).Run(ctx)
+	server.New(p.served, server.Options{Logger: slog.New(slog.DiscardHandler), Interval: time.Second, Partitions: p.parts}).Run(ctx)
 }
 
 func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) {
@@ -89,7 +89,7 @@ func consume(ctx context.Context, c *client.Client, topic string, batch int, got
 		}
 		got(m.Body)
 		for batch > 0 && ctx.Err() == nil {
-			list, err := c.PopBatch(ctx, topic, batch)
+			list, err := c.Fetch(ctx, popped(topic, batch))
 			for _, m := range list {
 				got(m.Body)
 			}
@@ -98,6 +98,18 @@ func consume(ctx context.Context, c *client.Client, topic string, batch int, got
 			}
 		}
 	}
+}
+
+// popped are options that pop up to n jobs that are ready now.
+func popped(topic string, n int) client.FetchOptions {
+	return client.FetchOptions{Topics: []client.FetchTopic{{Topic: topic}}, Max: min(n, scriptChunk), Pop: true, NoWait: true}
+}
+
+// reserved are options that reserve up to n jobs that are ready now.
+func reserved(topic string, n int, lease time.Duration) client.FetchOptions {
+	o := popped(topic, n)
+	o.Pop, o.Lease = false, lease
+	return o
 }
 
 // pushBatch pushes jobs from..from+n-1 in one call.

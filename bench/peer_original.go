@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func (p *original) Push(_ context.Context, n int64, body string, due time.Time) 
 }
 
 func (p *original) Consume(ctx context.Context, workers int, got func(body string)) {
-	go server.New(p.served, server.Options{}).Run(ctx)
+	go server.New(p.served, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 	for range workers {
 		p.consuming.Go(func() {
 			conn := p.pool.Get()

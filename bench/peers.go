@@ -57,7 +57,7 @@ type maker struct {
 // allPeers are all contenders, ours first.
 var allPeers = []maker{
 	{"Delayer", true, (*Run).ours},
-	{"Delayer, PopBatch", true, func(r *Run) Peer { return newDelayer(r.Redis, takeChunk) }},
+	{"Delayer, Fetch", true, func(r *Run) Peer { return newDelayer(r.Redis, takeChunk) }},
 	{"floor: raw scripts", true, func(r *Run) Peer { return &floorPeer{redis: r.Redis} }},
 	{ofOriginal, true, func(r *Run) Peer { return newOriginal(r.Redis) }},
 	{"beanstalkd", false, func(*Run) Peer { return newBeanstalkd() }},

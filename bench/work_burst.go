@@ -29,13 +29,13 @@ func benchBurst(ctx context.Context, r *Run) Section {
 	for _, m := range others() {
 		theirs = append(theirs, small.Rows.of(m.name).column(0))
 	}
-	for _, name := range []string{"Delayer", "Delayer, PopBatch"} {
+	for _, name := range []string{"Delayer", "Delayer, Fetch"} {
 		section.Targets = append(section.Targets, atLeast(
 			fmt.Sprintf("Burst of %s, 8 consumers, jobs/s against the best other queue (%s)", count(r.burst), name),
 			2, small.Rows.of(name).column(0).Over(best(theirs...))))
 	}
 	if r.bigBurst > 0 {
-		quick := []string{"Delayer", "Delayer, PopBatch", "floor: raw scripts", "beanstalkd"}
+		quick := []string{"Delayer", "Delayer, Fetch", "floor: raw scripts", "beanstalkd"}
 		makers := slices.DeleteFunc(slices.Clone(allPeers), func(m maker) bool { return !slices.Contains(quick, m.name) })
 		r.note("The others are left out of the burst of %s: pushing and draining it would take each a minute and more.", count(r.bigBurst))
 		section.Tables = append(section.Tables, table("burst-big", r.bigBurst, 1, makers))

@@ -20,7 +20,7 @@ func benchCPU(ctx context.Context, r *Run) Section {
 	defer ours.Close()
 
 	contenders := r.cpuOfScripts(due)
-	for i, name := range []string{"Delayer, 1 goroutine", "Delayer, 32 goroutines", "Delayer, PushBatch and PopBatch of 1,000"} {
+	for i, name := range []string{"Delayer, 1 goroutine", "Delayer, 32 goroutines", "Delayer, PushBatch of 1,000 and Fetch"} {
 		contenders = append(contenders, contender{name: name, run: func() []float64 {
 			l := &life{at: r.onOne(1), client: ours, way: ways[i], jobs: jobs, due: due}
 			return r.cpuOfStages(stages{push: func() { l.push(ctx) }, move: func() { l.move(ctx) }, take: func() { l.take(ctx) }})

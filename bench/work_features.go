@@ -72,7 +72,7 @@ func (r *Run) featurePushes(ctx context.Context) []contender {
 	reserved := func(c *client.Client) {
 		r.backlog(ctx)(c)
 		untilAll(r.cpuJobs, func(int) (int, error) {
-			list, err := c.ReserveBatch(ctx, topic, scriptChunk, time.Hour)
+			list, err := c.Fetch(ctx, reserved(topic, scriptChunk, time.Hour))
 			return len(list), err
 		})
 	}
@@ -82,16 +82,16 @@ func (r *Run) featurePushes(ctx context.Context) []contender {
 		return err
 	}
 	none := func(*client.Client) {}
-	once, debounce := client.Once(time.Hour), client.Debounce(2*time.Hour)
+	once, debounce := client.IfExists(client.Once(time.Hour)), client.IfExists(client.Debounce(2*time.Hour))
 	return []contender{
 		r.feature(ctx, "Delayer, a new ID", none, push()),
 		r.feature(ctx, "Delayer, Once", none, push(once)),
-		r.feature(ctx, "Delayer, OnceAs", none, push(client.OnceAs(time.Hour, "content"))),
+		r.feature(ctx, "Delayer, OnceAs", none, push(client.IfExists(client.OnceAs(time.Hour, "content")))),
 		r.feature(ctx, "Delayer, Once, of an ID that has counted", pushed(once), push(once)),
 		r.feature(ctx, "Delayer, to groups of 100", none, grouped),
 		r.feature(ctx, "Delayer, of an ID that waits: replaces", pushed(), push()),
 		r.feature(ctx, "Delayer, of an ID that waits: Debounce", pushed(debounce), push(debounce)),
-		r.feature(ctx, "Delayer, of an ID that is reserved: Follow", reserved, push(client.Follow)),
+		r.feature(ctx, "Delayer, of an ID that is reserved: Follow", reserved, push(client.IfExists(client.Follow()))),
 	}
 }
 
@@ -110,11 +110,11 @@ func (r *Run) featureTakes(ctx context.Context) []contender {
 		r.backlog(ctx)(c)
 	}
 	follows := func(c *client.Client, i int) error {
-		d, err := c.Reserve(ctx, time.Second, time.Minute, topic)
+		d, err := c.Reserve(ctx, time.Minute, topic)
 		if err != nil {
 			return err
 		}
-		_, err = c.Push(ctx, client.Message{ID: d.ID, Topic: topic, Body: body(int64(i))}, 0, client.Follow)
+		_, err = c.Push(ctx, client.Message{ID: d.ID, Topic: topic, Body: body(int64(i))}, 0, client.IfExists(client.Follow()))
 		return errors.Join(err, d.Ack(ctx))
 	}
 	return []contender{
@@ -127,7 +127,7 @@ func (r *Run) featureTakes(ctx context.Context) []contender {
 // reserveAndAck reserves and acknowledges a job.
 func reserveAndAck(ctx context.Context) func(c *client.Client, _ int) error {
 	return func(c *client.Client, _ int) error {
-		d, err := c.Reserve(ctx, time.Second, time.Minute, topic)
+		d, err := c.Reserve(ctx, time.Minute, topic)
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (r *Run) besideLimit(ctx context.Context, p Peer) []float64 {
 	for range 8 {
 		go func() {
 			for ctx.Err() == nil {
-				if d, err := c.Reserve(ctx, 0, time.Minute, limitedTopic); err == nil {
+				if d, err := c.Reserve(ctx, time.Minute, limitedTopic); err == nil {
 					time.Sleep(100 * time.Millisecond)
 					d.Ack(ctx)
 				}

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// counter observes a server and counts moved jobs, except those of freshTopic.
+// counter counts the jobs that a server moves, except those of freshTopic.
 type counter struct {
 	jobs, moved int64
 	done        chan struct{}
@@ -23,13 +23,13 @@ func newCounter(jobs int) *counter {
 	return &counter{jobs: int64(jobs), done: make(chan struct{}), failed: make(chan error, 1)}
 }
 
-func (c *counter) Moved(topic string, m server.Moved) {
+func (c *counter) count(topic string, m server.Moved) {
 	if topic != freshTopic && atomic.AddInt64(&c.moved, int64(m.Jobs)) == c.jobs {
 		close(c.done)
 	}
 }
 
-func (c *counter) Passed(_ time.Duration, err error) {
+func (c *counter) fail(_ time.Duration, err error) {
 	if err != nil {
 		select {
 		case c.failed <- err:
@@ -37,10 +37,6 @@ func (c *counter) Passed(_ time.Duration, err error) {
 		}
 	}
 }
-
-func (c *counter) Dropped(int)                  {}
-func (c *counter) Called(string, time.Duration) {}
-func (c *counter) Fired(server.Fired)           {}
 
 // oursMoves starts our server on a backlog and returns how long it takes to move that many jobs.
 func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) time.Duration {
@@ -60,7 +56,8 @@ func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget tim
 	go func() {
 		defer close(ended)
 		log := slog.New(slog.NewTextHandler(io.Discard, nil))
-		server.New(pool, server.Options{StallBudget: budget, Logger: log, Observer: moved, Partitions: o.Partitions}).Run(ctx)
+		hooks := server.Hooks{Moved: moved.count, Passed: moved.fail}
+		server.New(pool, server.Options{StallBudget: budget, Logger: log, Hooks: hooks, Partitions: o.Partitions}).Run(ctx)
 	}()
 	var err error
 	select {

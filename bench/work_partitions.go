@@ -200,7 +200,7 @@ func (l *life) take(ctx context.Context) {
 		return err
 	}, func(_, n int) {
 		untilAll(n, func(left int) (int, error) {
-			list, err := l.client.PopBatch(ctx, topic, left)
+			list, err := l.client.Fetch(ctx, popped(topic, left))
 			return len(list), err
 		})
 	})
@@ -215,11 +215,11 @@ func (l *life) makeReady(ctx context.Context) {
 func (l *life) reserve(ctx context.Context) {
 	const lease = time.Hour
 	l.each(func(i int) (err error) {
-		l.reserved[i], err = l.client.Reserve(ctx, time.Second, lease, topic)
+		l.reserved[i], err = l.client.Reserve(ctx, lease, topic)
 		return err
 	}, func(from, n int) {
 		untilAll(n, func(left int) (int, error) {
-			list, err := l.client.ReserveBatch(ctx, topic, left, lease)
+			list, err := l.client.Fetch(ctx, reserved(topic, left, lease))
 			return copy(l.reserved[from+n-left:], list), err
 		})
 	})

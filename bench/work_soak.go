@@ -166,7 +166,7 @@ func (s *soak) push(c *client.Client) {
 	var options []client.PushOption
 	switch {
 	case kind < 1:
-		topic, options = soakDeadTopic, []client.PushOption{client.MaxAttempts(2)}
+		topic, options = soakDeadTopic, []client.PushOption{client.JobOptions{MaxAttempts: 2}}
 	case kind < 10:
 		topic = soakFlakyTopic
 	case kind < 15:
@@ -359,6 +359,6 @@ func workSoak(addr string) error {
 	})
 	return worker.New(c, mux, worker.Options{
 		Concurrency: 50, Lease: soakLease, Logger: slog.New(slog.DiscardHandler),
-		Backoff: func(int, error) time.Duration { return 50 * time.Millisecond },
+		Backoff: func(*worker.Job, error) time.Duration { return 50 * time.Millisecond },
 	}).Run(ctx)
 }

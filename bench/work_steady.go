@@ -28,7 +28,7 @@ func benchSteady(ctx context.Context, r *Run) Section {
 	for _, perSecond := range []int{500, 5000} {
 		var contenders []contender
 		for _, m := range allPeers {
-			if m.name == "Delayer, PopBatch" || !r.steadyPeers && !m.ours {
+			if m.name == "Delayer, Fetch" || !r.steadyPeers && !m.ours {
 				continue
 			}
 			c := r.steady(ctx, m.name, r.traffic(perSecond), m.open)

@@ -55,7 +55,7 @@ func benchTake(ctx context.Context, r *Run) Section {
 			{ID: "take-batch", Title: "Take, 1,000 jobs per call", Unit: "jobs/s", Columns: batchColumns, Rows: batches},
 		},
 		Targets: []Target{
-			atLeast("PopBatch against the raw batch script", 0.80, batches.ratio(0, "Delayer, PopBatch", floorBatch)),
+			atLeast("Fetch of 250 against the raw batch script", 0.80, batches.ratio(0, "Delayer, Fetch", floorBatch)),
 			target,
 		},
 	}
@@ -90,7 +90,7 @@ func untilAll(n int, take func(left int) (int, error)) {
 	}
 }
 
-// takeBatches are the contenders that take pushChunk jobs per call.
+// takeBatches are the contenders that take many jobs per call.
 func (r *Run) takeBatches(ctx context.Context) []contender {
 	floor := func(name string, chunk int, take func(redis.Conn, int) ([]string, error)) contender {
 		return r.batched(name, true, func(conn redis.Conn, _ *client.Client, _ int) (int, error) {
@@ -102,8 +102,8 @@ func (r *Run) takeBatches(ctx context.Context) []contender {
 		floor(floorBatch, scriptChunk, floorTake),
 		floor(floorWhole, pushChunk, floorTake),
 		floor(floorPipeline, pushChunk, pipelineTake),
-		r.batched("Delayer, PopBatch", true, func(_ redis.Conn, c *client.Client, _ int) (int, error) {
-			list, err := c.PopBatch(ctx, topic, pushChunk)
+		r.batched("Delayer, Fetch", true, func(_ redis.Conn, c *client.Client, _ int) (int, error) {
+			list, err := c.Fetch(ctx, popped(topic, scriptChunk))
 			return len(list), err
 		}),
 	}

@@ -41,7 +41,7 @@ func benchWorker(ctx context.Context, r *Run) Section {
 			atLeast("Worker, jobs/s against beanstalkd", 2, burst.ratio(0, ofWorker, "beanstalkd")),
 			atMost("Worker, Redis's CPU time per job against asynq", 0.25, "×", burst.ratio(3, ofWorker, "asynq")),
 			atMost("Worker, lateness p99 into the handler at 500/s", 5, " ms", late.column(1)),
-			atLeast("ReserveBatch and AckBatch against the raw scripts", 0.8, backlog.ratio(0, "Delayer, ReserveBatch and AckBatch", floorReserve)),
+			atLeast("Fetch and AckBatch against the raw scripts", 0.8, backlog.ratio(0, "Delayer, Fetch and AckBatch", floorReserve)),
 			neverEarly("into the handler", late),
 		},
 	}
@@ -93,8 +93,8 @@ func (r *Run) reserveBatches(ctx context.Context) []contender {
 			}
 			return redis.Int(floorAckBatch.Do(conn, args...))
 		}),
-		r.batched("Delayer, ReserveBatch and AckBatch", true, func(_ redis.Conn, c *client.Client, _ int) (int, error) {
-			list, err := c.ReserveBatch(ctx, topic, scriptChunk, 0)
+		r.batched("Delayer, Fetch and AckBatch", true, func(_ redis.Conn, c *client.Client, _ int) (int, error) {
+			list, err := c.Fetch(ctx, reserved(topic, scriptChunk, 0))
 			if err != nil {
 				return 0, err
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -24,7 +25,7 @@ func TestDocumentedRights(t *testing.T) {
 	consumer := f.as("consumer", redistest.Rights(t, "consumer"))
 	waiting := f.waiter(ctx, consumer, "t")
 	for _, want := range []error{nil, client.ErrExists} {
-		expectErr(t, "OnceAs", errOf(producer.Push(ctx, message("as"), time.Hour, client.OnceAs(time.Millisecond, "a"))), want)
+		expectErr(t, "OnceAs", errOf(producer.Push(ctx, message("as"), time.Hour, client.IfExists(client.OnceAs(time.Millisecond, "a")))), want)
 	}
 	check(t, errOf(producer.Remove(ctx, "as")))
 	large := `"` + strings.Repeat("x", 20_000) + `"`
@@ -95,7 +96,7 @@ func groupCall(ids []string, opts ...client.PushOption) call {
 // statesOfAJob has the calls that bring job a of topic t into each state, and some of a schedule.
 func (f *fixture) statesOfAJob() map[string][]call {
 	ctx := f.TB.Context()
-	reserve := func(c *client.Client) error { return errOf(c.Reserve(ctx, 0, time.Hour, "t")) }
+	reserve := func(c *client.Client) error { return errOf(c.Reserve(ctx, time.Hour, "t")) }
 	pause := func(c *client.Client) error { return c.Pause(ctx, "t", client.PauseOptions{}) }
 	limit := func(c *client.Client) error { return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1}) }
 	schedule := func(c *client.Client) error { return errOf(c.Schedules().Set(ctx, hourly("s"))) }
@@ -107,10 +108,10 @@ func (f *fixture) statesOfAJob() map[string][]call {
 		"ready":               {push},
 		"reserved":            {push, reserve},
 		"reserved, a limit":   {limit, push, reserve},
-		"has a follower":      {push, reserve, pushCall(0, client.Follow)},
+		"has a follower":      {push, reserve, pushCall(0, client.IfExists(client.Follow()))},
 		"ready, and paused":   {push, pause},
 		"none, and paused":    {pause},
-		"waits, pushed once":  {pushCall(time.Minute, client.Once(time.Hour))},
+		"waits, pushed once":  {pushCall(time.Minute, client.IfExists(client.Once(time.Hour)))},
 		"ready, with waiters": {push, waiters},
 		"scheduled":           {schedule},
 		"scheduled, paused":   {schedule, pause},
@@ -151,15 +152,15 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 	}{
 		{"Push", unnamed, "hmget lmove", push(0)},
 		{"Push with a delay", unpaused, "", push(time.Hour)},
-		{"Refuse", unnamed, "hmget lmove", push(0, client.Refuse)},
-		{"KeepEarlier", unnamed, "hmget lmove", push(time.Hour, client.KeepEarlier)},
-		{"KeepLater", unpaused, "", push(time.Hour, client.KeepLater)},
+		{"Refuse", unnamed, "hmget lmove", push(0, client.IfExists(client.Refuse()))},
+		{"KeepEarlier", unnamed, "hmget lmove", push(time.Hour, client.IfExists(client.KeepEarlier()))},
+		{"KeepLater", unpaused, "", push(time.Hour, client.IfExists(client.KeepLater()))},
 		{"PushBatch", unnamed, "hmget lmove", func(c *client.Client) error { return errOf(c.PushBatch(ctx, jobs(0, 3, "t", 0))) }},
-		{"Once", unpaused, "pttl zrangebyscore", push(time.Hour, client.Once(time.Hour))},
-		{"Debounce", unpaused, "hmget", push(time.Hour, client.Debounce(2*time.Hour))},
-		{"Follow", unpaused, "pttl", push(time.Hour, client.Follow)},
+		{"Once", unpaused, "pttl zrangebyscore", push(time.Hour, client.IfExists(client.Once(time.Hour)))},
+		{"Debounce", unpaused, "hmget", push(time.Hour, client.IfExists(client.Debounce(2*time.Hour)))},
+		{"Follow", unpaused, "pttl", push(time.Hour, client.IfExists(client.Follow()))},
 		{"Group", unnamed, "del hmget lmove", group([]string{"", "", ""})},
-		{"Group with Once", unnamed, "del pttl zrangebyscore hmget lmove", group([]string{"1", "1", "2"}, client.Once(time.Hour))},
+		{"Group with Once", unnamed, "del pttl zrangebyscore hmget lmove", group([]string{"1", "1", "2"}, client.IfExists(client.Once(time.Hour)))},
 		{"Replicas", unpaused, "wait", push(time.Hour, client.Replicas(1, time.Millisecond))},
 		{"Remove", unpaused, "del", func(c *client.Client) error { return errOf(c.Remove(ctx, "a")) }},
 		{"Get", unpaused, "hmget pttl", func(c *client.Client) error { return errOf(c.Get(ctx, "a")) }},
@@ -197,7 +198,7 @@ func TestDocumentedRightsOfLimits(t *testing.T) {
 	for _, topic := range []string{"limited", "t"} {
 		check(t, errOf(f.Push(ctx, client.Message{ID: topic, Topic: topic, Body: "b"}, 0)))
 	}
-	if _, err := worker.Reserve(ctx, 0, time.Minute, "limited"); !store.Refused(err) {
+	if _, err := worker.Reserve(ctx, time.Minute, "limited"); !store.Refused(err) {
 		t.Errorf("Reserve of a topic with a limit: %v, want that it is refused", err)
 	}
 	check(t, f.reserveBy(worker, "t", "t", time.Minute).Ack(ctx))
@@ -207,7 +208,7 @@ func TestDocumentedRightsOfLimits(t *testing.T) {
 // settled reserves the jobs of topic t, and settles them.
 func (f *fixture) settled(settle func(context.Context, *client.Delivery) error) call {
 	return func(c *client.Client) error {
-		list, err := c.ReserveBatch(f.TB.Context(), "t", 10, time.Minute)
+		list, err := c.Fetch(f.TB.Context(), clienttest.Ready("t", 10, time.Minute))
 		for _, d := range list {
 			err = cmp.Or(err, settle(f.TB.Context(), d))
 		}
@@ -227,7 +228,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 		return func(c *client.Client) error { return c.SetLimit(ctx, "t", l) }
 	}
 	states := f.statesOfAJob()
-	push, last := pushCall(0), pushCall(0, client.MaxAttempts(1), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Minute))
+	push, last := pushCall(0), pushCall(0, client.JobOptions{MaxAttempts: 1, Lease: time.Minute, ExpireAfter: time.Minute})
 	reserve, pushB := states["reserved"][1], func(c *client.Client) error { return errOf(c.Push(ctx, message("b"), 0)) }
 	leaseIsOver := []call{do("ZREM", "delayer:job_pool", "a"), do("LPUSH", "delayer:ready_queue:t", "a"), do("HDEL", "delayer:reserved", "t")}
 	atTheLimit := []call{limit(client.Limit{Concurrency: 1, Rate: 1000, Burst: 100}), push, reserve, pushB}
@@ -236,15 +237,15 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 		"ready for its last attempt":   {last},
 		"ready, two of them":           {push, pushB},
 		"ready without an attempt":     append([]call{last, reserve}, leaseIsOver...),
-		"ready with a follower":        append([]call{push, reserve, pushCall(0, client.Follow)}, leaseIsOver...),
-		"exhausted with a follower":    append([]call{last, reserve, pushCall(0, client.Follow)}, leaseIsOver...),
+		"ready with a follower":        append([]call{push, reserve, pushCall(0, client.IfExists(client.Follow()))}, leaseIsOver...),
+		"exhausted with a follower":    append([]call{last, reserve, pushCall(0, client.IfExists(client.Follow()))}, leaseIsOver...),
 		"ready at the limit":           atTheLimit,
 		"ready, and a slot has ended":  append(slices.Clone(atTheLimit), do("ZADD", "delayer:slots:t", 1, "a")),
 		"ready, backed off":            {push, func(c *client.Client) error { return c.BackOff(ctx, "t", time.Hour) }},
 		"there are servers and counts": {do("HSET", "delayer:servers", "id", "{}"), do("SET", "delayer:acked", 1)},
 	})
 	calls := map[string]map[string]call{"worker": {
-		"Reserve": func(c *client.Client) error { return errOf(c.Reserve(ctx, 10*time.Millisecond, time.Minute, "t")) },
+		"Reserve": func(c *client.Client) error { return errOf(c.Fetch(ctx, clienttest.Ready("t", 1, time.Minute))) },
 		"Pop":     func(c *client.Client) error { return errOf(c.Pop(ctx, "t")) },
 		"BackOff": func(c *client.Client) error { return c.BackOff(ctx, "t", time.Hour) },
 		"Ping":    func(c *client.Client) error { return c.Ping(ctx) },
@@ -252,7 +253,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 			return cmp.Or(errOf(f.Push(ctx, message(d.ID), 0)), d.Ack(ctx))
 		}),
 		"Retry at once": f.settled(func(ctx context.Context, d *client.Delivery) error {
-			return d.Retry(ctx, 0, client.Cause(client.ErrEmpty))
+			return d.Retry(ctx, 0, client.ErrEmpty)
 		}),
 	}, "operator": {
 		"SetLimit": limit(client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}),

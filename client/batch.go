@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Item is a job for PushOne or PushBatch, due after Delay, or at At if that is set.
+// Item is a job for PushBatch, due after Delay, or at At if that is set.
 type Item struct {
 	Message
 	Delay time.Duration
@@ -21,17 +21,15 @@ type Item struct {
 	Options []PushOption
 }
 
-// Result is the result for one job of a PushOne or of a batch: its ID, and why it is not stored, or nil. With
-// [Replicas], Err may be a [ReplicasError] although the job is stored.
+// Result is the result of a push, or for one job of a batch.
 type Result struct {
-	ID  string
-	Err error
+	// ID is the job's.
+	ID string
 	// Outcome is what a push did. It is empty after errors other than ErrExists, and for everything but pushes.
 	Outcome Outcome
+	// Err is why a job of a batch is not stored, or not settled. With [Replicas], it may be a [ReplicasError] although the job is stored.
+	Err error
 }
-
-// ErrOtherFailed: the job was not stored because another one of its chunk could not be. See PushBatch.
-var ErrOtherFailed = store.ErrOtherFailed
 
 // PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up to 250 jobs or 1 MiB. Each chunk is
 // one atomic step: all of its jobs are stored or none, except that a job refused because its ID exists (ErrExists)
@@ -70,7 +68,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Item, opts ...PushOption)
 }
 
 func (c *Client) pushAll(ctx context.Context, jobs []store.Delayed) []Result {
-	errs := fleet.PushAll(ctx, pushBatchKind, jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) })
+	errs := fleet.PushAll(ctx, pushBatchKind, jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) }, tooFewReplicas)
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
 		r := Result{ID: job.StoredID(), Err: errs[i]}

@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // jobs makes n jobs of one topic, named by number from first on.
@@ -55,7 +55,7 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 			want := f.State()
 			want.Other = tt.other
 			batch := jobs(0, 600, "t", 2*time.Hour)
-			results, err := f.PushBatch(t.Context(), batch, client.Refuse)
+			results, err := f.PushBatch(t.Context(), batch, client.IfExists(client.Refuse()))
 			if expectText(t, "PushBatch", err, " of 600 jobs are not stored: "); !tt.cause(err) {
 				t.Errorf("error %v", err)
 			}
@@ -73,51 +73,26 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 	}
 }
 
-func TestPopBatch(t *testing.T) {
+// A Fetch that pops takes the jobs out of Redis, in order. They are settled.
+func TestFetchPops(t *testing.T) {
 	f := start(t, undivided)
 	all := jobs(0, 700, "t", 0)
 	check(t, errOf(f.PushBatch(t.Context(), all)))
 	var got []string
-	for _, n := range []int{300, 300, 1000} {
-		batch, err := f.PopBatch(t.Context(), "t", n)
+	for _, n := range []int{250, 249, 1, 250} {
+		batch, err := f.Fetch(t.Context(), clienttest.Popped("t", n))
 		if err != nil || len(batch) != min(n, 700-len(got)) {
 			t.Fatalf("%d jobs, error %v", len(batch), err)
 		}
-		got = append(got, messageIDs(batch)...)
+		got = append(got, deliveryIDs(batch)...)
+		expectErr(t, "Ack", batch[0].Ack(t.Context()), client.ErrLeaseLost)
+		expectErr(t, "Extend", batch[0].Extend(t.Context(), time.Minute), client.ErrLeaseLost)
 	}
 	if !slices.Equal(got, idsOf(all)) {
 		t.Errorf("in another order: %q", got)
 	}
-	expectErr(t, "empty queue", errOf(f.PopBatch(t.Context(), "t", 1)), client.ErrEmpty)
-	for _, n := range []int{-1, 0, 1001} {
-		expectErr(t, fmt.Sprint("n = ", n), errOf(f.PopBatch(t.Context(), "t", n)), client.ErrInvalid)
-	}
+	expectErr(t, "empty queue", errOf(f.Fetch(t.Context(), clienttest.Popped("t", 1))), client.ErrEmpty)
 	f.Expect(state{})
-}
-
-// A PopBatch that is cancelled between two steps returns the jobs that it has, and leaves the rest in the queue.
-func TestPopBatchStopsBetweenSteps(t *testing.T) {
-	f := start(t, undivided)
-	all := jobs(0, 600, "t", 0)
-	check(t, errOf(f.PushBatch(t.Context(), all)))
-	f.Pop(t.Context(), "u") // the script is known now
-	ctx, cancel := context.WithCancel(t.Context())
-	sent, asked := 0, false
-	c := f.on(f.onWrite(func() {
-		if asked {
-			sent++
-			cancel()
-		}
-	}))
-	check(t, c.Ping(t.Context())) // checks the layout first
-	asked = true
-	batch, err := c.PopBatch(ctx, "t", 600)
-	if err != nil || !slices.Equal(messageIDs(batch), idsOf(all[:250])) || sent != 1 {
-		t.Errorf("%d jobs, error %v, %d calls, want 250 with the first", len(batch), err, sent)
-	}
-	if left := len(f.State().Ready["t"]); left != 350 {
-		t.Errorf("%d jobs left, want 350", left)
-	}
 }
 
 func messageIDs(messages []client.Message) []string {
@@ -188,17 +163,17 @@ func TestPushBatchOptionsOfAJob(t *testing.T) {
 	f := start(t)
 	f.push("b", "t")
 	list := jobs(0, 3, "t", time.Hour)
-	list[0].Options = []client.PushOption{client.MaxAttempts(3)}
-	list[1].ID, list[1].Options = "b", []client.PushOption{client.Refuse}
-	results, err := f.PushBatch(t.Context(), list, client.MaxAttempts(7))
+	list[0].Options = []client.PushOption{client.JobOptions{MaxAttempts: 3}}
+	list[1].ID, list[1].Options = "b", []client.PushOption{client.IfExists(client.Refuse())}
+	results, err := f.PushBatch(t.Context(), list, client.JobOptions{MaxAttempts: 7})
 	expectErr(t, "PushBatch", err, client.ErrExists)
 	expectErrs(t, results, nil, client.ErrExists, nil)
 	for id, want := range map[string]int{"0000": 3, "b": 0, "0002": 7} {
-		if job, err := f.Get(t.Context(), id); err != nil || job.MaxAttempts != want {
+		if job, err := f.Get(t.Context(), id); err != nil || job.Options.MaxAttempts != want {
 			t.Errorf("%s: %+v, %v, want %d attempts", id, job, err, want)
 		}
 	}
-	list[2].Options = []client.PushOption{client.TTR(-1)}
+	list[2].Options = []client.PushOption{client.JobOptions{Lease: -1}}
 	err = errOf(f.PushBatch(t.Context(), list))
 	expectErr(t, "PushBatch", err, client.ErrInvalid)
 	expectText(t, "PushBatch", err, "job 2: invalid ttr")

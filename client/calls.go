@@ -53,7 +53,7 @@ var (
 		Call:    (*store.Store).Push,
 		Alike:   func(a, b store.Delayed) bool { return a.Replicas == b.Replicas && pushBatchKind.Alike(a, b) },
 		Behind: func(ctx context.Context, p *store.Pipeline, jobs []store.Delayed, errs []error) {
-			p.AwaitReplicas(ctx, store.Pushed{Jobs: jobs, Errs: errs})
+			p.AwaitReplicas(ctx, tooFewReplicas, store.Pushed{Jobs: jobs, Errs: errs})
 		},
 	}
 	ackKind = batch.Kind[store.LeaseRef]{

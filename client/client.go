@@ -20,15 +20,11 @@ import (
 type Client struct {
 	fleet        *fleet.Fleet
 	calls        calls
-	turn         atomic.Uint64 // which of them a batch begins with
 	takers       *fleet.Takers
 	own          Redis // closed with the Client; nil if the caller's
 	logger       *slog.Logger
 	hooks        allHooks
-	onStale      func(ids []string)
-	stale        atomic.Int64
 	buryFailures redisconn.Reminder
-	lost         atomic.Int64
 	unitWarned   atomic.Bool // that a unit may be missing
 	setupErr     error       // what it was made with
 
@@ -45,11 +41,10 @@ type Client struct {
 type Option func(*options)
 
 type options struct {
-	prefix  string
-	layout  fleet.Layout
-	onStale func(ids []string)
-	logger  *slog.Logger
-	hooks   allHooks
+	prefix string
+	layout fleet.Layout
+	logger *slog.Logger
+	hooks  allHooks
 }
 
 // WithPrefix sets what the name of every key begins with. The default, also for an empty prefix, is "delayer:", as
@@ -66,15 +61,6 @@ func WithPrefix(prefix string) Option {
 // topics of one partition. n is chosen once, and must be the same in all programs: calls of others return an error.
 func WithPartitions(n int) Option {
 	return func(o *options) { o.layout.Partitions = n }
-}
-
-// WithStaleHook sets a function that receives the IDs of ready queue entries whose jobs are gone: their lifetime
-// has ended, they were removed from the middle of a very long queue, or they were pushed again while ready and
-// taken by another entry. The function is called while a pop is in progress, so it must be safe for concurrent
-// use, return soon, and not call the Client. If it panics, that is logged, and the jobs are delivered all the
-// same.
-func WithStaleHook(f func(ids []string)) Option {
-	return func(o *options) { o.onStale = f }
 }
 
 // WithLogger sets the logger for what would otherwise go unnoticed: a delay or timeout that may lack its unit (a
@@ -105,7 +91,7 @@ func New(r Redis, opts ...Option) *Client {
 	if err := redisconn.CheckRedis(r); err != nil {
 		wrong = invalid("redis", err.Error())
 	}
-	c := &Client{hooks: set.hooks, onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), setupErr: wrong}
+	c := &Client{hooks: set.hooks, logger: cmp.Or(set.logger, slog.Default()), setupErr: wrong}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	prefix := cmp.Or(set.prefix, store.DefaultPrefix)
@@ -114,7 +100,7 @@ func New(r Redis, opts ...Option) *Client {
 	}
 	o := &batch.Owner{Running: &c.running, Closed: ErrClosed}
 	c.fleet, c.calls = set.layout.Open(r, prefix), newCalls(o)
-	c.takers = c.fleet.Takers(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }})
+	c.takers = c.fleet.Takers(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: c.lost})
 	for _, s := range c.fleet.Stores {
 		s.OnReplaced(c.takers.Renew)
 		s.EndWith(c.abandoned, ErrClosed)
@@ -239,23 +225,6 @@ func (c *Client) Ping(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-// Counters count what has happened since the Client was made.
-type Counters struct {
-	// Stale is the number of ready queue entries whose jobs were gone; see WithStaleHook.
-	Stale int64
-	// Lost is the most jobs that may have been lost because the replies that would have brought them did not
-	// arrive; see ErrLost.
-	Lost int64
-}
-
-// Counters returns the counters.
-func (c *Client) Counters() Counters {
-	if c == nil {
-		return Counters{}
-	}
-	return Counters{Stale: c.stale.Load(), Lost: c.lost.Load()}
 }
 
 // failed adds the operation, and what it was called for if that has a name, to an error.

@@ -57,13 +57,13 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 	ctx, slot := t.Context(), cluster.Slot("{3}")
 	reserve := func(n int) *client.Delivery {
 		t.Helper()
-		_, err := c.Push(ctx, client.Message{ID: idOf(3, n), Topic: "t", Body: "b"}, 0, client.MaxAttempts(1))
+		_, err := c.Push(ctx, client.Message{ID: idOf(3, n), Topic: "t", Body: "b"}, 0, client.JobOptions{MaxAttempts: 1})
 		check(t, err)
-		d, err := c.Reserve(ctx, 0, time.Minute, "t")
+		d, err := c.Reserve(ctx, time.Minute, "t")
 		check(t, err)
 		return d
 	}
-	check(t, reserve(0).Bury(ctx, "why"))
+	check(t, reserve(0).Bury(ctx, errors.New("why")))
 	_, err := c.Push(ctx, client.Message{ID: idOf(3, 3), Topic: "t", Body: "b"}, time.Hour) // keeps the pool's key from vanishing, because scripts name it
 	check(t, err)
 	bury, retry := reserve(1), reserve(2)
@@ -71,8 +71,8 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"bury", func() error { return bury.Bury(ctx, "why") }},
-		{"the last retry", func() error { return retry.Retry(ctx, 0) }},
+		{"bury", func() error { return bury.Bury(ctx, errors.New("why")) }},
+		{"the last retry", func() error { return retry.Retry(ctx, 0, nil) }},
 		{"requeue", func() error { return c.Requeue(ctx, idOf(3, 0)) }},
 	} {
 		from, to := cluster.Owner(slot), otherMasters(cluster, slot)[0]
@@ -97,7 +97,7 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 	if want := map[string]bool{idOf(3, 1): true, idOf(3, 2): true}; !maps.Equal(dead, want) {
 		t.Errorf("dead are %v, want %v", dead, want)
 	}
-	job, err := c.Reserve(ctx, 0, time.Minute, "t")
+	job, err := c.Reserve(ctx, time.Minute, "t")
 	check(t, err)
 	if job.ID != idOf(3, 0) {
 		t.Errorf("ready is %s", job.ID)

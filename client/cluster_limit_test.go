@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ type limited struct {
 // consume reserves jobs of the topic, and settles each one soon or never.
 func (l *limited) consume(ctx context.Context, c *client.Client, lease time.Duration) {
 	for ctx.Err() == nil {
-		d, err := c.Reserve(ctx, time.Second, lease, l.topic)
+		d, err := c.Reserve(ctx, lease, l.topic)
 		if err != nil {
 			continue
 		}
@@ -99,7 +100,7 @@ func TestLimitInCluster(t *testing.T) {
 	c := inCluster(t, cluster)
 	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
 	defer pool.Close()
-	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	work := server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Partitions: clusterPartitions})
 	check(t, work.Check(t.Context()))
 	defer redistest.Background(t, work.Run)()
 

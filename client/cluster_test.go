@@ -3,11 +3,13 @@ package client_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -39,14 +41,14 @@ func TestRightsInCluster(t *testing.T) {
 	user := client.PoolOptions{Cluster: cluster.Addrs(), Partitions: clusterPartitions, Username: "u", Password: "p"}
 	pool := connect(user)
 	defer pool.Close()
-	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	work := server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Partitions: clusterPartitions})
 	check(t, work.Check(t.Context()))
 	redistest.Background(t, work.Run)
 	c := redistest.Must(client.OpenPool(user))
 	defer c.Close()
 	for i := range 20 {
 		waiting := background(func() (client.Message, error) {
-			d, err := c.Reserve(t.Context(), 0, 0, "t")
+			d, err := c.Reserve(t.Context(), 0, "t")
 			if err != nil {
 				return client.Message{}, err
 			}
@@ -60,15 +62,15 @@ func TestRightsInCluster(t *testing.T) {
 	check(t, c.BackOff(t.Context(), "t", time.Hour))
 	_, err := c.PushBatch(t.Context(), jobs(0, 50, "t", 0))
 	check(t, err)
-	if n, err := c.PopBatch(t.Context(), "t", 50); len(n) > 0 || !errors.Is(err, client.ErrEmpty) {
+	if n, err := c.Fetch(t.Context(), clienttest.Popped("t", 50)); len(n) > 0 || !errors.Is(err, client.ErrEmpty) {
 		t.Errorf("popped %d of a topic that is backed off from, %v", len(n), err)
 	}
 	if paused, err := c.Paused(t.Context()); len(paused) != 1 || err != nil {
 		t.Errorf("paused are %+v, %v", paused, err)
 	}
 	check(t, errOf(c.Resume(t.Context(), "t")))
-	if n, err := c.PopBatch(t.Context(), "t", 50); len(n) != 50 || err != nil {
-		t.Errorf("popped %d once it is resumed, %v", len(n), err)
+	if n := clienttest.All(t, c, clienttest.Popped("t", 50)); len(n) != 50 {
+		t.Errorf("popped %d once it is resumed", len(n))
 	}
 	for _, s := range cluster.Servers {
 		if log := s.Do("ACL", "LOG").([]any); len(log) > 0 {

@@ -84,9 +84,9 @@ func TestGatheredPushesOfOneID(t *testing.T) {
 	var pushes []func() error
 	for _, m := range []client.Message{{ID: "a", Body: "1"}, {ID: "b", Body: "1"}, {ID: "b", Body: "refused"}, {ID: "c", Body: "1"}} {
 		m.Topic = "t"
-		policy := client.Replace
+		policy := client.IfExists(client.Replace())
 		if m.Body == "refused" {
-			policy = client.Refuse
+			policy = client.IfExists(client.Refuse())
 		}
 		pushes = append(pushes, func() error { return errOf(c.Push(t.Context(), m, time.Hour, policy)) })
 	}

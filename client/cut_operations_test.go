@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -47,7 +48,7 @@ var cutOperations = []cutOperation{
 		return errOf(c.PushBatch(j.ctx(), []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup)))
 	}), "never was"},
 	{"push to a group, with Once", nothing, does(func(j *cutJob, c *client.Client) error {
-		return errOf(c.Push(j.ctx(), client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))
+		return errOf(c.Push(j.ctx(), client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.IfExists(client.Once(time.Hour))))
 	}), "never was"},
 	{"pop", (*cutJob).isReady, func(j *cutJob, c *client.Client) (string, error) {
 		_, err := c.Pop(j.ctx(), "t")
@@ -57,7 +58,7 @@ var cutOperations = []cutOperation{
 		return "the job", err
 	}, "popped"},
 	{"pop", (*cutJob).isReady, func(j *cutJob, c *client.Client) (string, error) {
-		list, err := c.PopBatch(j.ctx(), "t", 10)
+		list, err := c.Fetch(j.ctx(), clienttest.Popped("t", 10))
 		j.delivered += len(list)
 		return "the job", err
 	}, "popped"},
@@ -67,9 +68,9 @@ var cutOperations = []cutOperation{
 		return errOf(c.AckBatch(j.ctx(), []*client.Delivery{j.delivery}))
 	}), "acked"},
 	{"ack of a job with a follower", (*cutJob).isFollowed, does(func(j *cutJob, c *client.Client) error { return j.delivery.Ack(j.ctx()) }), ""},
-	{"retry", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond) }), ""},
-	{"retry of the last attempt", (*cutJob).isReservedLast, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond) }), ""},
-	{"release", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Release(j.ctx()) }), ""},
+	{"retry", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond, nil) }), ""},
+	{"retry of the last attempt", (*cutJob).isReservedLast, does(func(j *cutJob, c *client.Client) error { return j.delivery.Retry(j.ctx(), time.Millisecond, nil) }), ""},
+	{"release", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Release(j.ctx(), 0) }), ""},
 	{"extend", (*cutJob).isReserved, func(j *cutJob, c *client.Client) (string, error) {
 		j.toAck = true
 		return "done", j.delivery.Extend(j.ctx(), 2*time.Hour)
@@ -79,7 +80,7 @@ var cutOperations = []cutOperation{
 		_, err := c.ExtendBatch(j.ctx(), []*client.Delivery{j.delivery}, 0)
 		return "done", err
 	}, ""},
-	{"bury", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Bury(j.ctx(), "why") }), ""},
+	{"bury", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Bury(j.ctx(), errors.New("why")) }), ""},
 	{"requeue", (*cutJob).isDead, does(func(j *cutJob, c *client.Client) error { return c.Requeue(j.ctx(), cutID) }), ""},
 	{"remove", (*cutJob).isReserved, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Remove(j.ctx(), cutID) }), "removed"},
 	{"reschedule", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return c.Reschedule(j.ctx(), cutID, time.Millisecond) }), ""},
@@ -110,7 +111,7 @@ func says[T any](call func(*cutJob, *client.Client) (T, error)) func(*cutJob, *c
 
 // reserveToAck reserves the job, which its consumer acknowledges at the end.
 func reserveToAck(j *cutJob, c *client.Client) (string, error) {
-	list, err := c.ReserveBatch(j.ctx(), "t", 1, time.Hour)
+	list, err := c.Fetch(j.ctx(), clienttest.Ready("t", 1, time.Hour))
 	if err == nil {
 		j.delivered++
 		j.delivery, j.toAck = list[0], true
@@ -127,7 +128,7 @@ func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
 
 // follow pushes a follower.
 func (j *cutJob) follow(c *client.Client) error {
-	return errOf(c.Push(j.ctx(), cutMessage, 0, client.Follow))
+	return errOf(c.Push(j.ctx(), cutMessage, 0, client.IfExists(client.Follow())))
 }
 
 func (j *cutJob) isFollowed() {
@@ -138,7 +139,7 @@ func (j *cutJob) isFollowed() {
 
 func (j *cutJob) isReservedLast() {
 	j.TB.Helper()
-	_, err := j.Push(j.ctx(), cutMessage, 0, client.MaxAttempts(1))
+	_, err := j.Push(j.ctx(), cutMessage, 0, client.JobOptions{MaxAttempts: 1})
 	check(j.TB, err)
 	j.reserve(j.Client)
 }
@@ -146,13 +147,13 @@ func (j *cutJob) isReservedLast() {
 func (j *cutJob) isDead() {
 	j.TB.Helper()
 	j.isReserved()
-	check(j.TB, j.delivery.Bury(j.ctx(), "why"))
+	check(j.TB, j.delivery.Bury(j.ctx(), errors.New("why")))
 	j.delivery, j.delivered = nil, 0
 }
 
 func (j *cutJob) reserve(c *client.Client) {
 	j.TB.Helper()
-	list, err := c.ReserveBatch(j.ctx(), "t", 1, time.Hour)
+	list, err := c.Fetch(j.ctx(), clienttest.Ready("t", 1, time.Hour))
 	check(j.TB, err)
 	j.delivered++
 	j.delivery = list[0]
@@ -244,7 +245,7 @@ func (j *cutJob) drain(gone string) string {
 	stop := j.move(j.Addr)
 	defer stop()
 	until(j.TB, "nothing is left", func() bool {
-		list, err := j.ReserveBatch(ctx, "t", 10, time.Hour)
+		list, err := j.Fetch(ctx, clienttest.Ready("t", 10, time.Hour))
 		if err != nil && !errors.Is(err, client.ErrEmpty) {
 			j.TB.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (se
 	defer j.move(j.Addr)()
 	delivered := make(chan *client.Delivery, 1)
 	go func() {
-		d, err := c.Reserve(ctx, hangBound, time.Hour, "t")
+		d, err := c.Reserve(ctx, time.Hour, "t")
 		if err != nil {
 			j.TB.Error(err)
 		}

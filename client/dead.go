@@ -33,7 +33,7 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[JobInfo, erro
 			for _, l := range letters {
 				letter := JobInfo{
 					Message: Message{l.ID, l.Topic, l.Body, l.Headers}, State: StateDead, Due: l.At, TTL: -1,
-					Attempts: l.Attempts, MaxAttempts: l.MaxAttempts, TTR: l.TTR, Error: l.Error, Reason: l.Reason,
+					Attempts: l.Attempts, Options: optionsOf(l.MaxAttempts, l.TTR, l.Body), Error: l.Error, Reason: l.Reason,
 				}
 				if !yield(letter, nil) {
 					return
@@ -43,11 +43,11 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[JobInfo, erro
 	}
 }
 
-// Requeue makes a dead letter ready again, with all its attempts and the default ReadyMaxLifetime. It returns
+// Requeue makes a dead letter ready again, with all its attempts and the default ExpireAfter. It returns
 // ErrNotFound if there is no such dead letter, and ErrExists if there is a job with its ID.
 func (c *Client) Requeue(ctx context.Context, id string) error {
 	return c.call(ctx, "requeue", id, checkID(id), func() error {
-		errs, err := c.fleet.Of(id).Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
+		errs, err := c.fleet.Of(id).Requeue(ctx, []string{id}, DefaultExpireAfter)
 		if err == nil {
 			err = errs[0]
 		}

@@ -16,7 +16,7 @@ import (
 func (f *fixture) bury(id, topic, reason string) {
 	f.TB.Helper()
 	f.push(id, topic)
-	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), reason))
+	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), errors.New(reason)))
 }
 
 // letters returns the topic's dead letters from Dead.
@@ -61,8 +61,8 @@ func TestDead(t *testing.T) {
 	f.bury("other", "u", "x")
 	f.bury("b", "v", "replaced")
 	f.push("b", "t")
-	check(t, f.reserve("t").Retry(t.Context(), 0, client.Cause(errors.New("refused"))))
-	check(t, f.reserve("t").Bury(t.Context(), "given up", client.Cause(errors.New("refused again"))))
+	check(t, f.reserve("t").Retry(t.Context(), 0, errors.New("refused")))
+	check(t, f.reserve("t").Bury(t.Context(), errors.New("given up")))
 	f.Do("ZADD", "delayer:dead_letters:t", 1, "deleted by hand")
 	expect := func(want ...client.JobInfo) {
 		t.Helper()
@@ -78,16 +78,23 @@ func TestDead(t *testing.T) {
 			t.Errorf("dead letters:\n got %+v\nwant %+v", got, want)
 		}
 	}
-	a := client.JobInfo{Message: client.Message{ID: "a", Topic: "t", Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 1, Reason: "no such order"}
-	b := client.JobInfo{Message: client.Message{ID: "b", Topic: "t", Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 2, Reason: "given up", Error: "refused again"}
+	a := client.JobInfo{Message: client.Message{ID: "a", Topic: "t", Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 1, Reason: "no such order", Error: "no such order"}
+	b := client.JobInfo{Message: client.Message{ID: "b", Topic: "t", Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 2, Reason: "given up", Error: "given up"}
 	expect(b, a)
 	if ids := f.dead("v"); ids != nil {
 		t.Errorf("of a topic whose one dead letter was replaced: %q", ids)
 	}
 	f.put(client.Message{ID: "b", Topic: "t", Body: "new"}, 0)
-	check(t, f.reserve("t").Bury(t.Context(), "new"))
-	b.Body, b.Attempts, b.Reason, b.Error = "new", 1, "new", ""
+	check(t, f.reserve("t").Bury(t.Context(), errors.New("new")))
+	b.Body, b.Attempts, b.Reason, b.Error = "new", 1, "new", "new"
 	expect(b, a)
+	f.push("c", "v")
+	check(t, f.reserve("v").Retry(t.Context(), 0, errors.New("refused")))
+	check(t, f.reserve("v").Retry(t.Context(), 0, nil))
+	check(t, f.reserve("v").Bury(t.Context(), nil))
+	if c, err := f.Get(t.Context(), "c"); c.Reason != "buried" || c.Error != "refused" || err != nil {
+		t.Errorf("buried without a cause: %+v, %v", c, err)
+	}
 }
 
 // A loop over the dead letters may change them: each comes once.
@@ -108,7 +115,7 @@ func TestDeadWhileTheyGo(t *testing.T) {
 		"every hundredth is removed": remove(100),
 		"each is sent again and dies at once": func(f *fixture, id string, n int) {
 			check(f.TB, f.Requeue(f.TB.Context(), id))
-			check(f.TB, f.reserve("t").Bury(f.TB.Context(), "again"))
+			check(f.TB, f.reserve("t").Bury(f.TB.Context(), errors.New("again")))
 		},
 	} {
 		for _, perMillisecond := range []int{1, letters} {

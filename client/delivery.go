@@ -16,7 +16,7 @@ import (
 )
 
 // Delivery is a reserved job. It belongs to the caller until its lease ends, and is then delivered again. Ack,
-// Retry, Release, Snooze and Bury settle it before that; call one of them, once.
+// Retry, Release and Bury settle it before that; call one of them, once.
 //
 // They and Extend return ErrLeaseLost and change nothing if the lease has ended, or if anybody has removed,
 // rescheduled or pushed the job again. After a network error it is unknown whether the call was done, and it may
@@ -52,11 +52,22 @@ type Delivery struct {
 	unknown  bool // an Ack may have been done
 }
 
-// deliveries makes Deliveries of reserved jobs.
+// DefaultMaxAttempts is how often a job is delivered to consumers that reserve if neither its producer nor the consumer says so.
+// With worker.DefaultBackoff that takes about a day.
+const DefaultMaxAttempts = 25
+
+// limitOf returns a consumer's maximum of attempts as the store has it, where 0 is any number.
+func limitOf(attempts int) int { return max(cmp.Or(attempts, DefaultMaxAttempts), 0) }
+
+// deliveries makes Deliveries of jobs. Popped ones are settled.
 func (c *Client) deliveries(got wait.Jobs, o FetchOptions) []*Delivery {
 	list := make([]*Delivery, len(got.Jobs))
 	for i, job := range got.Jobs {
-		l, limit := got.Leases[i], o.attempts(job.Topic)
+		if o.Pop {
+			list[i] = &Delivery{Message: Message(job), LateBy: -1, client: c, settling: true}
+			continue
+		}
+		l, limit := got.Leases[i], limitOf(o.attempts(job.Topic))
 		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, limit: limit}
 		if d.MaxAttempts == 0 {
 			d.MaxAttempts = limit
@@ -104,66 +115,34 @@ func (d *Delivery) Ack(ctx context.Context) error {
 	})
 }
 
-// RetryOption configures Retry and Bury.
-type RetryOption func(*retryOptions)
-
-type retryOptions struct{ cause string }
-
-// Cause stores the error's text, up to 8 KiB, with the job. Get shows it, and the dead letter if the job becomes
-// one.
-func Cause(err error) RetryOption {
-	return func(o *retryOptions) {
-		if err != nil {
-			o.cause = cutText(err.Error())
-		}
-	}
-}
-
 // Retry delivers the job again after the delay, to any consumer. This attempt counts: if it was the last, the job
-// becomes a dead letter, and the error is ErrExhausted.
-func (d *Delivery) Retry(ctx context.Context, delay time.Duration, opts ...RetryOption) error {
-	return d.retry(ctx, "retry", delay, false, opts)
+// becomes a dead letter, and the error is ErrExhausted. The text of cause, up to 8 KiB, is stored with the job: Get
+// shows it, and the dead letter if the job becomes one. If cause is nil, that of an earlier attempt stays.
+func (d *Delivery) Retry(ctx context.Context, delay time.Duration, cause error) error {
+	return d.retry(ctx, "retry", store.Returned{Delay: delay, Error: textOf(cause)})
 }
 
-// Release returns the job at once, as the next one of its topic. This attempt does not count. It is for consumers
-// that stop.
-func (d *Delivery) Release(ctx context.Context) error {
-	return d.retry(ctx, "release", 0, true, nil)
+// Release delivers the job again after the delay, to any consumer. This attempt does not count. Without a delay the
+// job is the next one of its topic: for consumers that stop.
+func (d *Delivery) Release(ctx context.Context, delay time.Duration) error {
+	return d.retry(ctx, "release", store.Returned{Delay: delay, Refund: true})
 }
 
-// Snooze is Retry without counting this attempt.
-func (d *Delivery) Snooze(ctx context.Context, delay time.Duration) error {
-	return d.retry(ctx, "snooze", delay, true, nil)
-}
-
-func (d *Delivery) retry(ctx context.Context, operation string, delay time.Duration, refund bool, opts []RetryOption) error {
-	o, err := newRetryOptions(opts)
-	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(ctx context.Context, c *calls) error {
-		d.client.note("delay", delay)
-		job := store.Returned{LeaseRef: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause}
+func (d *Delivery) retry(ctx context.Context, operation string, job store.Returned) error {
+	return d.settle(ctx, operation, checkDelay("delay", job.Delay), func(ctx context.Context, c *calls) error {
+		d.client.note("delay", job.Delay)
+		job.LeaseRef, job.MaxAttempts = d.held(), d.limit
 		return c.retries.Do(ctx, d.partition(), job)
 	})
 }
 
-// Bury makes the job a dead letter, with a reason of up to 8 KiB. Dead shows it, and it is delivered to nobody
-// until it is requeued.
-func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
-	o, err := newRetryOptions(opts)
-	return d.settle(ctx, "bury", err, func(ctx context.Context, c *calls) error {
-		job := store.Burial{LeaseRef: d.held(), Reason: cutText(reason), Error: o.cause}
-		return c.burials.Do(ctx, d.partition(), job)
+// Bury makes the job a dead letter, whose Reason and Error are the text of cause, up to 8 KiB. It is delivered to
+// nobody until it is requeued. If cause is nil, the Reason is "buried", and the Error of an earlier attempt stays.
+func (d *Delivery) Bury(ctx context.Context, cause error) error {
+	text := textOf(cause)
+	return d.settle(ctx, "bury", nil, func(ctx context.Context, c *calls) error {
+		return c.burials.Do(ctx, d.partition(), store.Burial{LeaseRef: d.held(), Reason: cmp.Or(text, "buried"), Error: text})
 	})
-}
-
-func newRetryOptions(opts []RetryOption) (o retryOptions, err error) {
-	for _, opt := range opts {
-		if opt == nil {
-			err = invalid("option", "it is nil")
-		} else {
-			opt(&o)
-		}
-	}
-	return o, err
 }
 
 // Extend makes the lease end that long from now: at least 1 ms, at most 24 h. After a network error the lease may
@@ -283,7 +262,12 @@ func (d *Delivery) acked(err error) error {
 
 const maxText = 8 << 10
 
-func cutText(text string) string {
+// textOf returns an error's text as it is stored; nil has none.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
 	if len(text) <= maxText {
 		return text
 	}

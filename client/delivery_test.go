@@ -12,18 +12,19 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/pooltest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // verbs has all calls on a Delivery.
 var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
-	"Ack":     func(ctx context.Context, d *client.Delivery) error { return d.Ack(ctx) },
-	"Retry":   func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Hour) },
-	"Release": func(ctx context.Context, d *client.Delivery) error { return d.Release(ctx) },
-	"Snooze":  func(ctx context.Context, d *client.Delivery) error { return d.Snooze(ctx, time.Hour) },
-	"Extend":  func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, time.Hour) },
-	"Bury":    func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad") },
+	"Ack":           func(ctx context.Context, d *client.Delivery) error { return d.Ack(ctx) },
+	"Retry":         func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Hour, nil) },
+	"Release":       func(ctx context.Context, d *client.Delivery) error { return d.Release(ctx, 0) },
+	"Release later": func(ctx context.Context, d *client.Delivery) error { return d.Release(ctx, time.Hour) },
+	"Extend":        func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, time.Hour) },
+	"Bury":          func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, errors.New("bad")) },
 }
 
 // Long texts are cut at a whole character.
@@ -31,7 +32,7 @@ func TestLongTexts(t *testing.T) {
 	f := start(t)
 	f.push("a", "t")
 	long := "x" + strings.Repeat("ä", 8<<10) // so that the cut is amid a character
-	check(t, f.reserve("t").Bury(t.Context(), long, client.Cause(errors.New(long))))
+	check(t, f.reserve("t").Bury(t.Context(), errors.New(long)))
 	job, err := f.Get(t.Context(), "a")
 	for _, text := range []string{job.Error, job.Reason} {
 		if err != nil || len(text) > 8<<10 || len(text) < 8<<10-10 || !strings.HasSuffix(text, "ä …") {
@@ -128,7 +129,7 @@ func (h holder) settleLater(call func() error) <-chan error {
 }
 
 // reservedOnce loads the script of Reserve.
-func (f *fixture) reservedOnce(topic string) { f.ReserveBatch(f.TB.Context(), topic, 1, 0) }
+func (f *fixture) reservedOnce(topic string) { f.Fetch(f.TB.Context(), clienttest.Ready(topic, 1, 0)) }
 
 // warm makes the call on another job, which loads its script.
 func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error) {
@@ -144,9 +145,9 @@ func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error)
 func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 	f.TB.Helper()
 	check(f.TB, errOf(f.PushBatch(f.TB.Context(), jobs(0, n, "t", 0))))
-	list, err := c.ReserveBatch(f.TB.Context(), "t", n, time.Hour)
-	if err != nil || len(list) != n {
-		f.TB.Fatalf("reserved %d of %d, %v", len(list), n, err)
+	list := clienttest.All(f.TB, c, clienttest.Ready("t", 250, time.Hour))
+	if len(list) != n {
+		f.TB.Fatalf("reserved %d of %d", len(list), n)
 	}
 	return list
 }

@@ -9,12 +9,12 @@
 //		return err
 //	}
 //	defer c.Close()
-//	id, err := c.Push(ctx, client.Message{Topic: "close_order", Body: order}, 30*time.Minute)
+//	pushed, err := c.Push(ctx, client.Message{Topic: "close_order", Body: order}, 30*time.Minute)
 //
 // One [Client] serves a whole application. Until the job is done, it can be
 // removed ([Client.Remove]), given another delay ([Client.Reschedule]) and
 // read ([Client.Get]). With an ID of your own in the Message, a push can be
-// repeated: it replaces the job, or does what options such as [Refuse] say.
+// repeated: it replaces the job, or does what [IfExists] says.
 //
 // # At least once
 //
@@ -23,12 +23,12 @@
 // ends, unless the [Delivery] was settled by then with Ack, Retry, Release or Bury. So a
 // consumer can die while it handles a job.
 //
-//	d, err := c.Reserve(ctx, 0, time.Minute, "close_order")
+//	d, err := c.Reserve(ctx, time.Minute, "close_order")
 //	if err != nil {
 //		return err
 //	}
 //	if err := handle(d.Body); err != nil {
-//		return d.Retry(ctx, 10*time.Second, client.Cause(err))
+//		return d.Retry(ctx, 10*time.Second, err)
 //	}
 //	return d.Ack(ctx)
 //
@@ -56,7 +56,7 @@
 // that dies while it handles a job loses that job. Cancelling a call loses nothing:
 // while [Client.BPop] waits it takes nothing, and a call that is cancelled while a
 // poll is in flight waits for the reply and returns the job in it. Only a connection
-// that breaks at that moment can lose jobs: see [ErrLost] and [Counters].
+// that breaks at that moment can lose jobs: see [ErrLost] and [Hooks].
 //
 // # Errors
 //

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -82,7 +83,7 @@ func (f *fixture) fillForMove() map[string]int64 {
 	}
 	tokens := map[string]int64{}
 	reserve := func(topic, id string, lease time.Duration) *client.Delivery {
-		f.push(id, topic, client.MaxAttempts(9))
+		f.push(id, topic, client.JobOptions{MaxAttempts: 9})
 		d := f.reserveBy(f.Client, topic, id, lease)
 		tokens[id] = d.Token
 		return d
@@ -95,9 +96,9 @@ func (f *fixture) fillForMove() map[string]int64 {
 	token := tokens["lost"]
 	reserve("t", "lost", time.Hour)
 	tokens["lost"] = token // the token of the earlier lease
-	check(f.TB, reserve("t", "dead", time.Hour).Bury(ctx, "reason"))
+	check(f.TB, reserve("t", "dead", time.Hour).Bury(ctx, errors.New("reason")))
 	reserve("lapses", "lapses", 100*time.Millisecond)
-	f.push("followed", "t", client.Follow)
+	f.push("followed", "t", client.IfExists(client.Follow()))
 
 	check(f.TB, f.SetLimit(ctx, "limited", client.Limit{Concurrency: 1}))
 	reserve("limited", "slot", time.Hour)
@@ -105,8 +106,8 @@ func (f *fixture) fillForMove() map[string]int64 {
 	f.push("parked", "paused")
 	check(f.TB, f.Pause(ctx, "paused", client.PauseOptions{}))
 
-	f.put(message("once"), 61*time.Minute, client.Once(time.Hour))
-	f.put(message("as"), 62*time.Minute, client.OnceAs(time.Hour, "content"))
+	f.put(message("once"), 61*time.Minute, client.IfExists(client.Once(time.Hour)))
+	f.put(message("as"), 62*time.Minute, client.IfExists(client.OnceAs(time.Hour, "content")))
 	f.put(client.Message{Topic: "grouped", Body: "1"}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))
 	_, err := f.Schedules().Set(ctx, hourly("s"))
 	check(f.TB, err)
@@ -140,22 +141,22 @@ func (f *fixture) goOnAfterMove(tokens map[string]int64) {
 	for call, err := range map[string]error{
 		"Ack":             held("ack").Ack(ctx),
 		"Extend":          held("extend").Extend(ctx, 2*time.Hour),
-		"Retry":           held("retry").Retry(ctx, 63*time.Minute),
-		"Release":         held("release").Release(ctx),
-		"Snooze":          held("postpone").Snooze(ctx, 64*time.Minute),
-		"Bury":            held("bury").Bury(ctx, "reason"),
+		"Retry":           held("retry").Retry(ctx, 63*time.Minute, nil),
+		"Release":         held("release").Release(ctx, 0),
+		"Release later":   held("release later").Release(ctx, 64*time.Minute),
+		"Bury":            held("bury").Bury(ctx, errors.New("reason")),
 		"Ack of followed": held("followed").Ack(ctx),
 		"Requeue":         f.Requeue(ctx, "dead"),
 		"Reschedule":      f.Reschedule(ctx, "reschedule", 2*time.Hour),
 		"Remove":          errOf(f.Remove(ctx, "remove")),
-		"KeepEarlier":     errOf(f.Push(ctx, message("keep"), 3*time.Hour, client.KeepEarlier)),
+		"KeepEarlier":     errOf(f.Push(ctx, message("keep"), 3*time.Hour, client.IfExists(client.KeepEarlier()))),
 		"Group":           errOf(f.Push(ctx, client.Message{Topic: "grouped", Body: "2"}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))),
 	} {
 		expectErr(f.TB, call, err, nil)
 	}
-	expectErr(f.TB, "Once", errOf(f.Push(ctx, message("once"), 0, client.Once(time.Hour))), client.ErrExists)
+	expectErr(f.TB, "Once", errOf(f.Push(ctx, message("once"), 0, client.IfExists(client.Once(time.Hour)))), client.ErrExists)
 	for content, want := range map[string]error{"content": client.ErrExists, "another": client.ErrReused} {
-		expectErr(f.TB, "OnceAs of "+content, errOf(f.Push(ctx, message("as"), 0, client.OnceAs(time.Hour, content))), want)
+		expectErr(f.TB, "OnceAs of "+content, errOf(f.Push(ctx, message("as"), 0, client.IfExists(client.OnceAs(time.Hour, content)))), want)
 	}
 	expectErr(f.TB, "Reserve beyond the limit", errOf(f.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("limited"), Max: 1, NoWait: true})), client.ErrEmpty)
 	check(f.TB, f.Delivery("limited", "slot", tokens["slot"]).Ack(ctx))

@@ -27,6 +27,8 @@ var (
 	ErrLeaseLost = store.ErrLeaseLost
 	// ErrExhausted: the job was not returned, because its attempts are used up. It is a dead letter now.
 	ErrExhausted = store.ErrExhausted
+	// ErrOtherFailed: the job was not stored because another one of its chunk could not be. See PushBatch.
+	ErrOtherFailed = store.ErrOtherFailed
 	// ErrInvalid: an argument is wrong; the message says which one and what would be right. Nothing was sent.
 	ErrInvalid = errors.New("invalid")
 	// ErrLost: the connection broke before the reply to a pop arrived. If Redis had taken a job, it is lost.
@@ -36,9 +38,27 @@ var (
 )
 
 // ReplicasError is the error of a push with [Replicas]; test for it with errors.As. The job is stored, but fewer
-// replicas are known to have it. ID is the job's. Want is how many should have it; Have is how many had it in
-// time, or -1 if that is unknown because of Err.
-type ReplicasError = store.ReplicasError
+// replicas are known to have it.
+type ReplicasError struct {
+	ID   string // the job's
+	Want int    // how many replicas should have it
+	Have int    // how many had it in time; -1 if unknown, because of Err
+	Err  error
+}
+
+func (e *ReplicasError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("the job is stored, but it is not known whether %d replicas have it: %v", e.Want, e.Err)
+	}
+	return fmt.Sprintf("the job is stored, but %d of %d replicas have it", e.Have, e.Want)
+}
+
+// Unwrap returns Err.
+func (e *ReplicasError) Unwrap() error { return e.Err }
+
+func tooFewReplicas(job store.Delayed, have int, err error) error {
+	return &ReplicasError{job.StoredID(), job.Replicas.N, have, err}
+}
 
 func isStored(err error) bool { return err == nil || errors.As(err, new(*ReplicasError)) }
 

@@ -17,7 +17,7 @@ func ExampleClient_Reserve() {
 
 	must(c.Push(ctx, client.Message{ID: "mail-1", Topic: "send_mail", Body: "hello"}, 0))
 
-	d := must(c.Reserve(ctx, time.Minute, 30*time.Second, "send_mail"))
+	d := must(c.Reserve(ctx, 30*time.Second, "send_mail"))
 	fmt.Println(d.Body, "attempt", d.Attempt)
 	ok(d.Ack(ctx)) // ErrLeaseLost: it took too long, and another consumer may have the job now
 	_, err := c.Get(ctx, "mail-1")
@@ -59,11 +59,11 @@ func ExampleDelivery_Retry() {
 	ctx, c := open()
 	defer c.Close()
 
-	must(c.Push(ctx, client.Message{ID: "hook", Topic: "webhook", Body: "b"}, 0, client.MaxAttempts(2)))
+	must(c.Push(ctx, client.Message{ID: "hook", Topic: "webhook", Body: "b"}, 0, client.JobOptions{MaxAttempts: 2}))
 	for {
-		d := must(c.Reserve(ctx, time.Minute, time.Minute, "webhook"))
+		d := must(c.Reserve(ctx, time.Minute, "webhook"))
 		failure := errors.New("502 Bad Gateway")
-		err := d.Retry(ctx, time.Duration(d.Attempt)*10*time.Millisecond, client.Cause(failure))
+		err := d.Retry(ctx, time.Duration(d.Attempt)*10*time.Millisecond, failure)
 		if errors.Is(err, client.ErrExhausted) {
 			break
 		}
@@ -76,30 +76,21 @@ func ExampleDelivery_Retry() {
 	// dead 2 502 Bad Gateway
 }
 
-// A consumer that stops releases the jobs that it has not begun. Such a job loses no attempt.
+// A consumer that stops releases the jobs that it has not begun; one for which it is too early comes again in an hour. No
+// attempt counts.
 func ExampleDelivery_Release() {
 	ctx, c := open()
 	defer c.Close()
 
-	d := reserved(ctx, c, client.Message{ID: "release", Topic: "release", Body: "b"})
-	ok(d.Release(ctx))
-	job := must(c.Get(ctx, "release"))
-	fmt.Println(job.State, job.Attempts)
+	for _, delay := range []time.Duration{0, time.Hour} {
+		d := reserved(ctx, c, client.Message{ID: "release", Topic: "release", Body: "b"})
+		ok(d.Release(ctx, delay))
+		job := must(c.Get(ctx, "release"))
+		fmt.Println(job.State, job.Attempts)
+	}
 	// Output:
 	// ready 0
-}
-
-// It is too early for this job: it is delivered again in an hour, and no attempt counts.
-func ExampleDelivery_Snooze() {
-	ctx, c := open()
-	defer c.Close()
-
-	d := reserved(ctx, c, client.Message{ID: "postpone", Topic: "postpone", Body: "b"})
-	ok(d.Snooze(ctx, time.Hour))
-	job := must(c.Get(ctx, "postpone"))
-	fmt.Println(job.State, time.Until(job.Due).Round(time.Minute), job.Attempts)
-	// Output:
-	// waiting 1h0m0s 0
+	// waiting 0
 }
 
 // Work that takes longer than expected keeps its lease.
@@ -108,7 +99,7 @@ func ExampleDelivery_Extend() {
 	defer c.Close()
 
 	must(c.Push(ctx, client.Message{Topic: "video", Body: "b"}, 0))
-	d := must(c.Reserve(ctx, time.Minute, time.Minute, "video"))
+	d := must(c.Reserve(ctx, time.Minute, "video"))
 	ok(d.Extend(ctx, time.Hour))
 	fmt.Println(time.Until(d.Deadline()).Round(time.Minute))
 	ok(d.Ack(ctx))
@@ -122,8 +113,8 @@ func ExampleDelivery_Bury() {
 	defer c.Close()
 
 	must(c.Push(ctx, client.Message{ID: "bury", Topic: "bury", Body: "{"}, 0))
-	d := must(c.Reserve(ctx, time.Minute, time.Minute, "bury"))
-	ok(d.Bury(ctx, "not a JSON object"))
+	d := must(c.Reserve(ctx, time.Minute, "bury"))
+	ok(d.Bury(ctx, errors.New("not a JSON object")))
 	for letter, err := range c.Dead(ctx, "bury") {
 		fmt.Println(letter.ID, letter.Reason, err)
 	}
@@ -139,7 +130,7 @@ func ExampleClient_AckBatch() {
 	for n := range 2 {
 		must(c.Push(ctx, client.Message{ID: fmt.Sprint("ackbatch-", n), Topic: "ackbatch", Body: "b"}, 0))
 	}
-	list := must(c.ReserveBatch(ctx, "ackbatch", 2, time.Minute))
+	list := must(c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "ackbatch"}}, Max: 2, Lease: time.Minute, NoWait: true}))
 	must(c.Remove(ctx, "ackbatch-0"))
 	results, err := c.AckBatch(ctx, list)
 	for _, r := range results {
@@ -160,7 +151,7 @@ func ExampleClient_ExtendBatch() {
 	for n := range 2 {
 		must(c.Push(ctx, client.Message{ID: fmt.Sprint("extendbatch-", n), Topic: "extendbatch", Body: "b"}, 0))
 	}
-	list := must(c.ReserveBatch(ctx, "extendbatch", 2, time.Minute))
+	list := must(c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "extendbatch"}}, Max: 2, Lease: time.Minute, NoWait: true}))
 	must(c.ExtendBatch(ctx, list, 0))
 	for _, d := range list {
 		fmt.Println(d.ID, d.Lease())
@@ -178,7 +169,7 @@ func ExampleClient_Dead() {
 
 	for n := range 2 {
 		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("dead-", n), Topic: "dead", Body: "b"})
-		ok(d.Bury(ctx, "no such order"))
+		ok(d.Bury(ctx, errors.New("no such order")))
 	}
 	for letter, err := range c.Dead(ctx, "dead") {
 		fmt.Println(letter.ID, letter.Attempts, letter.Reason, err)
@@ -193,9 +184,9 @@ func ExampleClient_Requeue() {
 	ctx, c := open()
 	defer c.Close()
 
-	ok(reserved(ctx, c, client.Message{ID: "again", Topic: "again", Body: "b"}).Bury(ctx, "no such order"))
+	ok(reserved(ctx, c, client.Message{ID: "again", Topic: "again", Body: "b"}).Bury(ctx, errors.New("no such order")))
 	ok(c.Requeue(ctx, "again"))
-	d := must(c.Reserve(ctx, time.Minute, time.Minute, "again"))
+	d := must(c.Reserve(ctx, time.Minute, "again"))
 	fmt.Println(d.ID, d.Attempt, d.Ack(ctx))
 	// Output:
 	// again 1 <nil>
@@ -208,7 +199,7 @@ func ExampleClient_DropAll() {
 
 	for n := range 2 {
 		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("drop-", n), Topic: "drop", Body: "b"})
-		ok(d.Bury(ctx, "no such order"))
+		ok(d.Bury(ctx, errors.New("no such order")))
 	}
 	removed, err := c.Remove(ctx, "drop-0")
 	fmt.Println(removed, err)
@@ -251,12 +242,13 @@ func ExampleClient_SetLimit() {
 	for range 5 {
 		must(c.Push(ctx, client.Message{Topic: "invoice", Body: "b"}, 0))
 	}
-	first, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	ready := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "invoice"}}, Max: 10, Lease: time.Minute, NoWait: true}
+	first, err := c.Fetch(ctx, ready)
 	fmt.Println(len(first), err)
-	_, err = c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	_, err = c.Fetch(ctx, ready)
 	fmt.Println(errors.Is(err, client.ErrEmpty))
 	ok(first[0].Ack(ctx))
-	next, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	next, err := c.Fetch(ctx, ready)
 	fmt.Println(len(next), err)
 	// Output:
 	// 2 <nil>
@@ -271,7 +263,7 @@ func ExampleClient_Stats() {
 	for _, delay := range []time.Duration{0, 0, time.Hour} {
 		must(c.Push(ctx, client.Message{Topic: "mail", Body: "b"}, delay))
 	}
-	must(c.Reserve(ctx, time.Minute, time.Minute, "mail"))
+	must(c.Reserve(ctx, time.Minute, "mail"))
 	stats := must(c.Stats(ctx))
 	fmt.Println("waiting:", stats.Waiting)
 	for _, t := range stats.Topics {
@@ -282,37 +274,26 @@ func ExampleClient_Stats() {
 	// mail ready: 1 reserved: 1 dead: 0
 }
 
-// Counters counts lost replies, and entries whose jobs are gone.
-func ExampleClient_Counters() {
+func ExampleJobOptions_attempts() {
 	ctx, c := open()
 	defer c.Close()
 
-	_, err := c.Pop(ctx, "counters")
-	fmt.Printf("%v %+v\n", err, c.Counters())
-	// Output:
-	// delayer: pop "counters": no job is ready {Stale:0 Lost:0}
-}
-
-func ExampleMaxAttempts() {
-	ctx, c := open()
-	defer c.Close()
-
-	must(c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.MaxAttempts(1)))
-	d := must(c.Reserve(ctx, time.Minute, time.Minute, "once"))
+	must(c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.JobOptions{MaxAttempts: 1}))
+	d := must(c.Reserve(ctx, time.Minute, "once"))
 	fmt.Println(d.Attempt, "of", d.MaxAttempts)
-	fmt.Println(d.Retry(ctx, time.Minute))
+	fmt.Println(d.Retry(ctx, time.Minute, nil))
 	// Output:
 	// 1 of 1
 	// delayer: retry "once": the attempts are used up: the job is a dead letter now
 }
 
 // The producer knows how long the work takes. A consumer that asks for no lease gets this one.
-func ExampleTTR() {
+func ExampleJobOptions_lease() {
 	ctx, c := open()
 	defer c.Close()
 
-	must(c.Push(ctx, client.Message{Topic: "backup", Body: "b"}, 0, client.TTR(2*time.Hour)))
-	d := must(c.Reserve(ctx, time.Minute, 0, "backup"))
+	must(c.Push(ctx, client.Message{Topic: "backup", Body: "b"}, 0, client.JobOptions{Lease: 2 * time.Hour}))
+	d := must(c.Reserve(ctx, 0, "backup"))
 	fmt.Println(d.Lease(), d.Ack(ctx))
 	// Output:
 	// 2h0m0s <nil>

@@ -58,7 +58,7 @@ func ok(err error) {
 // reserved pushes a job and reserves it.
 func reserved(ctx context.Context, c *client.Client, m client.Message) *client.Delivery {
 	must(c.Push(ctx, m, 0))
-	return must(c.Reserve(ctx, time.Minute, time.Minute, m.Topic))
+	return must(c.Reserve(ctx, time.Minute, m.Topic))
 }
 
 func ExampleOpen() {
@@ -121,8 +121,8 @@ func ExampleClient_Push() {
 	ctx, c := open()
 	defer c.Close()
 
-	id := must(c.Push(ctx, client.Message{Topic: "remind", Body: "tea"}, 5*time.Minute))
-	job := must(c.Get(ctx, id))
+	pushed := must(c.Push(ctx, client.Message{Topic: "remind", Body: "tea"}, 5*time.Minute))
+	job := must(c.Get(ctx, pushed.ID))
 	fmt.Println(job.State, time.Until(job.Due).Round(time.Minute))
 	// Output: waiting 5m0s
 }
@@ -172,8 +172,8 @@ func ExampleClient_PushAt() {
 	defer c.Close()
 
 	due := time.Date(2099, time.December, 31, 23, 59, 0, 0, time.UTC)
-	id := must(c.PushAt(ctx, client.Message{Topic: "fireworks", Body: "light"}, due))
-	job := must(c.Get(ctx, id))
+	pushed := must(c.PushAt(ctx, client.Message{Topic: "fireworks", Body: "light"}, due))
+	job := must(c.Get(ctx, pushed.ID))
 	fmt.Println(job.Due.UTC())
 	// Output: 2099-12-31 23:59:00 +0000 UTC
 }
@@ -236,7 +236,7 @@ func ExampleClient_Get() {
 	defer c.Close()
 
 	m := client.Message{ID: "order-4713", Topic: "archive", Body: "4713"}
-	must(c.Push(ctx, m, 0, client.ReadyMaxLifetime(24*time.Hour)))
+	must(c.Push(ctx, m, 0, client.JobOptions{ExpireAfter: 24 * time.Hour}))
 	job := must(c.Get(ctx, "order-4713"))
 	fmt.Println(job.State, job.Topic, job.Body, job.TTL.Round(time.Hour))
 
@@ -266,11 +266,11 @@ func ExampleRefuse() {
 
 	m := client.Message{ID: "report-2018-10", Topic: "report", Body: "October"}
 	for range 2 {
-		_, err := c.Push(ctx, m, time.Hour, client.Refuse)
+		_, err := c.Push(ctx, m, time.Hour, client.IfExists(client.Refuse()))
 		fmt.Println(err)
 	}
 	// The report comes within a minute of the first event, no matter how many events follow.
-	_, err := c.Push(ctx, m, time.Minute, client.KeepEarlier)
+	_, err := c.Push(ctx, m, time.Minute, client.IfExists(client.KeepEarlier()))
 	fmt.Println(err)
 	// Output:
 	// <nil>
@@ -284,8 +284,8 @@ func ExampleOnce() {
 
 	mail := client.Message{ID: "welcome-42", Topic: "mail", Body: "42"}
 	for range 2 { // as if the first reply had been lost
-		id, err := c.Push(ctx, mail, 0, client.Once(24*time.Hour))
-		fmt.Println(id, err)
+		pushed, err := c.Push(ctx, mail, 0, client.IfExists(client.Once(24*time.Hour)))
+		fmt.Println(pushed.ID, err)
 		c.Pop(ctx, "mail")
 	}
 	// Output:
@@ -299,7 +299,7 @@ func ExampleOnceAs() {
 
 	for _, amount := range []string{"10", "10", "20"} {
 		order := client.Message{ID: "order-42", Topic: "pay", Body: amount}
-		_, err := c.Push(ctx, order, 0, client.OnceAs(24*time.Hour, amount))
+		_, err := c.Push(ctx, order, 0, client.IfExists(client.OnceAs(24*time.Hour, amount)))
 		fmt.Println(errors.Is(err, client.ErrExists), errors.Is(err, client.ErrReused))
 	}
 	// Output:
@@ -314,8 +314,8 @@ func ExampleDebounce() {
 
 	// A document is indexed when nobody has changed it for 10 s, but at least once a minute.
 	for _, body := range []string{"first draft", "second draft"} {
-		job := client.Item{Message: client.Message{ID: "index-7", Topic: "index", Body: body}, Delay: 10 * time.Second}
-		pushed, err := c.PushOne(ctx, job, client.Debounce(time.Minute))
+		m := client.Message{ID: "index-7", Topic: "index", Body: body}
+		pushed, err := c.Push(ctx, m, 10*time.Second, client.IfExists(client.Debounce(time.Minute)))
 		fmt.Println(pushed.Outcome, err)
 	}
 	// Output:
@@ -329,11 +329,11 @@ func ExampleFollow() {
 
 	// A site is built after each change, and never twice at the same time.
 	changed := func(what string) {
-		pushed, err := c.PushOne(ctx, client.Item{Message: client.Message{ID: "build-7", Topic: "build", Body: what}}, client.Follow)
+		pushed, err := c.Push(ctx, client.Message{ID: "build-7", Topic: "build", Body: what}, 0, client.IfExists(client.Follow()))
 		fmt.Println(pushed.Outcome, err)
 	}
 	changed("title")
-	build := must(c.Reserve(ctx, time.Second, time.Minute, "build"))
+	build := must(c.Reserve(ctx, time.Minute, "build"))
 	changed("logo") // while it is being built
 	fmt.Println(build.Body, build.Ack(ctx))
 	next, err := c.Pop(ctx, "build")
@@ -353,7 +353,7 @@ func ExampleGroup() {
 	// first one, or after 2 events, whichever comes first.
 	mail := client.GroupOptions{Max: 2, Quiet: time.Minute, Longest: 15 * time.Minute}
 	for _, body := range []string{`{"order":7,"is":"paid"}`, `{"order":7,"is":"sent"}`, `{"order":8,"is":"paid"}`} {
-		pushed, err := c.PushOne(ctx, client.Item{Message: client.Message{Topic: "digest", Body: body}}, client.Group("customer-42", mail))
+		pushed, err := c.Push(ctx, client.Message{Topic: "digest", Body: body}, 0, client.Group("customer-42", mail))
 		fmt.Println(pushed.Outcome, err)
 	}
 	m, err := c.Pop(ctx, "digest")
@@ -365,33 +365,33 @@ func ExampleGroup() {
 	// [{"order":7,"is":"paid"},{"order":7,"is":"sent"}] <nil>
 }
 
-func ExampleReadyMaxLifetime() {
+func ExampleJobOptions() {
 	ctx, c := open()
 	defer c.Close()
 
 	// The job is useless ten minutes after it falls due.
 	m := client.Message{Topic: "weather", Body: "rain"}
-	id := must(c.Push(ctx, m, time.Hour, client.ReadyMaxLifetime(10*time.Minute)))
-	job := must(c.Get(ctx, id))
+	pushed := must(c.Push(ctx, m, time.Hour, client.JobOptions{ExpireAfter: 10 * time.Minute}))
+	job := must(c.Get(ctx, pushed.ID))
 	fmt.Println(job.TTL.Round(time.Minute))
 	// Output: 1h10m0s
 }
 
 // The hook reports jobs that nobody took in time.
-func ExampleWithStaleHook() {
-	ctx, c := open(client.WithStaleHook(func(ids []string) { fmt.Println("too late:", ids) }))
+func ExampleWithHooks() {
+	ctx, c := open(client.WithHooks(client.Hooks{Stale: func(ids []string) { fmt.Println("too late:", ids) }}))
 	defer c.Close()
 
 	m := client.Message{ID: "order-4714", Topic: "late", Body: "4714"}
-	must(c.Push(ctx, m, 0, client.ReadyMaxLifetime(time.Millisecond)))
+	must(c.Push(ctx, m, 0, client.JobOptions{ExpireAfter: time.Millisecond}))
 	for job := error(nil); !errors.Is(job, client.ErrNotFound); { // until its lifetime is over
 		_, job = c.Get(ctx, "order-4714")
 	}
 	_, err := c.Pop(ctx, "late")
-	fmt.Println(errors.Is(err, client.ErrEmpty), c.Counters().Stale)
+	fmt.Println(errors.Is(err, client.ErrEmpty))
 	// Output:
 	// too late: [order-4714]
-	// true 1
+	// true
 }
 
 // Two applications do not see each other's jobs. Each needs a server with its prefix.
@@ -425,7 +425,7 @@ func ExampleClient_PushBatch() {
 
 	// A job that exists does not affect the other jobs.
 	jobs = append(jobs, client.Item{Message: client.Message{ID: "member-3", Topic: "remind", Body: "3"}})
-	results, err := c.PushBatch(ctx, jobs, client.Refuse)
+	results, err := c.PushBatch(ctx, jobs, client.IfExists(client.Refuse()))
 	fmt.Println(errors.Is(err, client.ErrExists))
 	for _, r := range results {
 		fmt.Println(r.ID, r.Err)
@@ -438,8 +438,8 @@ func ExampleClient_PushBatch() {
 	// member-3 <nil>
 }
 
-// A consumer waits for the first job, and then takes all other ready jobs with it.
-func ExampleClient_PopBatch() {
+// A consumer takes up to 100 jobs with one call.
+func ExampleClient_Fetch_pop() {
 	ctx, c := open()
 	defer c.Close()
 
@@ -447,13 +447,9 @@ func ExampleClient_PopBatch() {
 		must(c.Push(ctx, client.Message{Topic: "rate", Body: fmt.Sprint(n)}, 0))
 	}
 
-	first := must(c.BPop(ctx, time.Minute, "rate"))
-	others, err := c.PopBatch(ctx, "rate", 100)
-	if err != nil && !errors.Is(err, client.ErrEmpty) {
-		log.Fatal(err)
-	}
-	for _, m := range append([]client.Message{first}, others...) {
-		fmt.Println(m.Body)
+	rates := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "rate"}}, Max: 100, Pop: true}
+	for _, d := range must(c.Fetch(ctx, rates)) {
+		fmt.Println(d.Body)
 	}
 	// Output:
 	// 0

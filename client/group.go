@@ -13,7 +13,8 @@ import (
 
 // GroupOptions say when a group is delivered: as soon as one of them applies. Quiet or Longest must be set.
 type GroupOptions struct {
-	// Max delivers the group when it has that many bodies; 0 means as many as fit into MaxGroup.
+	// Max delivers the group when it has that many bodies; 0 means as many as fit into 1 MiB. A push that does
+	// not fit delivers the group and begins the next one.
 	Max int
 	// Quiet delivers the group when nothing was pushed to it for that long, up to MaxDelay; 0 means that this does
 	// not matter.
@@ -22,28 +23,21 @@ type GroupOptions struct {
 	Longest time.Duration
 }
 
-// MaxGroup is the most bytes of a group's body. A push that does not fit delivers the group and begins the next
-// one.
-const MaxGroup = store.MaxGroup
-
-// MaxGroupKey is the most bytes of a group's key.
-const MaxGroupKey = 256 // which leaves room for a topic in the ID
-
-// Group delivers pushes of the same topic and key together, as one job. Its body is the JSON array of their
-// bodies, in the order of the pushes; each body must be JSON in UTF-8. If no group is waiting, because it was
+// Group delivers pushes of the same topic and key (1 to 256 bytes) together, as one job. Its body is the JSON array of
+// their bodies, in the order of the pushes; each body must be JSON in UTF-8. If no group is waiting, because it was
 // delivered or removed, a push begins the next one. The latest push sets the options for the whole job: the
-// group's, MaxAttempts, TTR and ReadyMaxLifetime.
+// group's and JobOptions.
 //
 // The group has an ID of its own, which Push returns, and is a job like any other for consumers and operators. It
 // can be read at any time. Each push writes the whole body again, so large groups of many small bodies cost more
 // than their size: see docs/go.md.
 //
-// The push has no delay, no time, and of the options about its ID only Once and OnceAs (see [Replace]). Only with
+// The push has no delay, no time, and of the policies of IfExists only Once or OnceAs. Only with
 // these may it have an ID: a push of that ID to the topic and key then counts once within the window, so that it
 // can be repeated after a lost reply; if it does not count, it returns that ID and ErrExists. Without an ID, a
 // repeated push may be in the group twice. Remove does not free such an ID.
 func Group(key string, options GroupOptions) PushOption {
-	return func(o *pushOptions) { o.group = &group{key, options} }
+	return pushOption(func(o *pushOptions) { o.group = &group{key, options} })
 }
 
 type group struct {
@@ -57,12 +51,12 @@ func (g *group) check(m Message) error {
 		return invalid("group key", "it is empty")
 	case g.Max < 0 || g.Max > math.MaxInt32:
 		return invalid("group max", fmt.Sprintf("%d is not from 0 to %d", g.Max, math.MaxInt32))
-	case len(m.Body) > MaxGroup-len("[]"):
-		return invalid("body", fmt.Sprintf("%d bytes do not fit into a group, which has %d at most", len(m.Body), MaxGroup))
+	case len(m.Body) > store.MaxGroup-len("[]"):
+		return invalid("body", fmt.Sprintf("%d bytes do not fit into a group, which has %d at most", len(m.Body), store.MaxGroup))
 	case !isElement(m.Body):
 		return invalid("body", "it is not JSON, of which a group's must be")
 	}
-	return cmp.Or(checkSize("group key", g.key, MaxGroupKey), checkIfSet("group quiet", g.Quiet), checkIfSet("group longest", g.Longest))
+	return cmp.Or(checkSize("group key", g.key, store.MaxGroupKey), checkIfSet("group quiet", g.Quiet), checkIfSet("group longest", g.Longest))
 }
 
 func checkIfSet(field string, d time.Duration) error {

@@ -24,7 +24,7 @@ func TestGroupBatch(t *testing.T) {
 		for n := range 500 {
 			batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: fmt.Sprint(n)}, Options: to("k")})
 		}
-		once := client.Item{Message: client.Message{ID: "a", Topic: "t", Body: `"a"`}, Options: append(to("other"), client.Once(time.Hour))}
+		once := client.Item{Message: client.Message{ID: "a", Topic: "t", Body: `"a"`}, Options: append(to("other"), client.IfExists(client.Once(time.Hour)))}
 		batch = append(batch, once)
 		results, err := f.PushBatch(t.Context(), batch)
 		check(t, err)
@@ -55,7 +55,7 @@ func TestGroupBatch(t *testing.T) {
 func TestBatchOfOneIDInGroups(t *testing.T) {
 	f := start(t)
 	in := func(key string) client.Item {
-		return client.Item{Message: client.Message{ID: "a", Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(key, longGroup), client.Once(time.Hour)}}
+		return client.Item{Message: client.Message{ID: "a", Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(key, longGroup), client.IfExists(client.Once(time.Hour))}}
 	}
 	results, err := f.PushBatch(t.Context(), []client.Item{in("j"), in("k")})
 	check(t, err)

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // group pushes a body to a group of topic t.
 func (f *fixture) group(key, body string, o client.GroupOptions, opts ...client.PushOption) (id string, did client.Outcome) {
 	f.TB.Helper()
-	pushed, err := f.PushOne(f.TB.Context(), client.Item{Message: client.Message{Topic: "t", Body: body}, Options: opts}, client.Group(key, o))
+	pushed, err := f.Push(f.TB.Context(), client.Message{Topic: "t", Body: body}, 0, append(opts, client.Group(key, o))...)
 	check(f.TB, err)
 	return pushed.ID, pushed.Outcome
 }
@@ -72,7 +73,7 @@ func TestGroupThatIsOver(t *testing.T) {
 		"of another type":     func(id string) { f.Do("DEL", "delayer:job_bucket:"+id); f.Do("SET", "delayer:job_bucket:"+id, "x") },
 		"to be tried again": func(id string) {
 			check(t, f.Reschedule(t.Context(), id, 0))
-			check(t, f.reserve("t").Retry(t.Context(), time.Hour))
+			check(t, f.reserve("t").Retry(t.Context(), time.Hour, nil))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestGroupSize(t *testing.T) {
 
 	// The limit is exact to the byte.
 	f.Flush()
-	all := strings.Repeat("1", client.MaxGroup-len("[,2]"))
+	all := strings.Repeat("1", store.MaxGroup-len("[,2]"))
 	first, _ := f.group("k", all, longGroup)
 	if _, did := f.group("k", "2", longGroup); did != client.OutcomeAdded {
 		t.Errorf("the last byte is not used: %s", did)
@@ -141,20 +142,20 @@ func TestGroupSize(t *testing.T) {
 // The options of the latest push apply to the job.
 func TestGroupTerms(t *testing.T) {
 	f := start(t)
-	id, _ := f.group("k", "1", client.GroupOptions{Max: 2, Longest: time.Hour}, client.MaxAttempts(3), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Hour))
-	expect := func(most int, ttr, ttl time.Duration) {
+	id, _ := f.group("k", "1", client.GroupOptions{Max: 2, Longest: time.Hour}, client.JobOptions{MaxAttempts: 3, Lease: time.Minute, ExpireAfter: time.Hour})
+	expect := func(most int, lease, ttl time.Duration) {
 		t.Helper()
 		job, err := f.Get(t.Context(), id)
 		check(t, err)
-		if job.MaxAttempts != most || job.TTR != ttr || job.TTL > ttl || job.TTL < ttl-time.Minute {
-			t.Errorf("got %+v, want %d attempts, %v, and %v", job, most, ttr, ttl)
+		if job.Options.MaxAttempts != most || job.Options.Lease != lease || job.TTL > ttl || job.TTL < ttl-time.Minute {
+			t.Errorf("got %+v, want %d attempts, %v, and %v", job, most, lease, ttl)
 		}
 	}
 	expect(3, time.Minute, 2*time.Hour)
 	f.group("k", "2", longGroup)
-	expect(0, 0, time.Hour+client.DefaultReadyMaxLifetime)
-	f.group("k", "3", client.GroupOptions{Quiet: time.Hour, Longest: 9 * time.Hour}, client.MaxAttempts(7))
-	expect(7, 0, time.Hour+client.DefaultReadyMaxLifetime)
+	expect(0, 0, time.Hour+client.DefaultExpireAfter)
+	f.group("k", "3", client.GroupOptions{Quiet: time.Hour, Longest: 9 * time.Hour}, client.JobOptions{MaxAttempts: 7})
+	expect(7, 0, time.Hour+client.DefaultExpireAfter)
 	f.group("k", "4", client.GroupOptions{Max: 4, Longest: time.Hour})
 	f.Expect(state{Ready: queues{"t": {id}}, Buckets: buckets{id: "t [1,2,3,4]"}})
 }
@@ -163,7 +164,7 @@ func TestGroupTerms(t *testing.T) {
 // partition.
 func TestGroupNames(t *testing.T) {
 	f := inPartitions(t, 5)
-	long := client.MaxGroupKey
+	long := store.MaxGroupKey
 	seen := map[string]bool{}
 	for _, name := range [][2]string{
 		{"t", "k"}, {"t:k", "k"}, {"t", "k:k"}, {"{}t", "}{"}, {"}", "}"}, {"%7D", "%7D"}, {"\x00\xff", "\r\n"},
@@ -173,9 +174,9 @@ func TestGroupNames(t *testing.T) {
 		one := client.Group(name[1], client.GroupOptions{Max: 2, Longest: time.Hour})
 		var ids []string
 		for range 3 {
-			id, err := f.Push(t.Context(), m, 0, one)
+			pushed, err := f.Push(t.Context(), m, 0, one)
 			check(t, err)
-			ids = append(ids, id)
+			ids = append(ids, pushed.ID)
 		}
 		if ids[0] != ids[1] || ids[1] == ids[2] || seen[ids[0]] || len(ids[0]) > 4096 {
 			t.Errorf("%q: %q", name, ids)
@@ -208,7 +209,7 @@ func TestGroupRace(t *testing.T) {
 			for n := range each {
 				m := client.Message{ID: fmt.Sprint(pusher, n), Topic: "t", Body: fmt.Sprintf("[%d,%d]", pusher, n)}
 				for {
-					_, err := c.Push(t.Context(), m, 0, client.Group(fmt.Sprint(pusher%3), options), client.Once(time.Hour))
+					_, err := c.Push(t.Context(), m, 0, client.Group(fmt.Sprint(pusher%3), options), client.IfExists(client.Once(time.Hour)))
 					if err == nil || errors.Is(err, client.ErrExists) {
 						break
 					}

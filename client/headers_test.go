@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 type headers = map[string]string
@@ -35,7 +36,7 @@ var (
 func burySome(f *fixture, opts ...client.PushOption) {
 	f.TB.Helper()
 	f.putWith(someHeaders, 0, opts...)
-	check(f.TB, f.reserve("t").Bury(f.TB.Context(), "no"))
+	check(f.TB, f.reserve("t").Bury(f.TB.Context(), errors.New("no")))
 }
 
 // runWith makes a schedule, or changes it, and runs it now.
@@ -53,7 +54,7 @@ var headersCases = map[string]struct {
 }{
 	"pop":   {func(f *fixture) { f.putWith(someHeaders, 0) }, popHeaders, someHeaders},
 	"empty": {func(f *fixture) { f.putWith(headers{}, 0) }, popHeaders, nil},
-	"beside options": {func(f *fixture) { f.putWith(someHeaders, 0, client.MaxAttempts(7), client.TTR(time.Minute)) }, func(f *fixture) (headers, error) {
+	"beside options": {func(f *fixture) { f.putWith(someHeaders, 0, client.JobOptions{MaxAttempts: 7, Lease: time.Minute}) }, func(f *fixture) (headers, error) {
 		d := f.reserve("t")
 		if d.MaxAttempts != 7 || d.Lease() != time.Minute {
 			f.TB.Errorf("%d attempts, a lease of %v", d.MaxAttempts, d.Lease())
@@ -67,7 +68,7 @@ var headersCases = map[string]struct {
 		})
 		check(f.TB, err)
 	}, func(f *fixture) (headers, error) {
-		list, err := f.PopBatch(f.TB.Context(), "t", 10)
+		list, err := f.Fetch(f.TB.Context(), clienttest.Popped("t", 10))
 		check(f.TB, err)
 		of := map[string]headers{}
 		for _, m := range list {
@@ -79,14 +80,14 @@ var headersCases = map[string]struct {
 		return of["a"], nil
 	}, someHeaders},
 	"retry": {func(f *fixture) { f.putWith(someHeaders, 0) }, func(f *fixture) (headers, error) {
-		check(f.TB, f.reserve("t").Retry(f.TB.Context(), 0))
+		check(f.TB, f.reserve("t").Retry(f.TB.Context(), 0, nil))
 		return f.reserve("t").Headers, nil
 	}, someHeaders},
 	"dead": {func(f *fixture) { burySome(f) }, func(f *fixture) (headers, error) {
 		return f.letters("t")[0].Headers, nil
 	}, someHeaders},
 	"requeue": {func(f *fixture) {
-		burySome(f, client.MaxAttempts(3))
+		burySome(f, client.JobOptions{MaxAttempts: 3})
 		check(f.TB, f.Requeue(f.TB.Context(), "a"))
 	}, func(f *fixture) (headers, error) {
 		d := f.reserve("t")
@@ -98,22 +99,25 @@ var headersCases = map[string]struct {
 	"reschedule":       {func(f *fixture) { f.putWith(someHeaders, time.Hour); check(f.TB, f.Reschedule(f.TB.Context(), "a", 0)) }, popHeaders, someHeaders},
 	"replaced":         {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0) }, popHeaders, otherHeaders},
 	"replaced by none": {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(nil, time.Hour) }, getHeaders, nil},
-	"kept due time":    {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0, client.KeepLater) }, getHeaders, otherHeaders},
+	"kept due time": {func(f *fixture) {
+		f.putWith(someHeaders, time.Hour)
+		f.putWith(otherHeaders, 0, client.IfExists(client.KeepLater()))
+	}, getHeaders, otherHeaders},
 	"debounced": {func(f *fixture) {
 		f.putWith(someHeaders, time.Hour)
-		f.putWith(otherHeaders, time.Hour, client.Debounce(2*time.Hour))
+		f.putWith(otherHeaders, time.Hour, client.IfExists(client.Debounce(2*time.Hour)))
 	}, getHeaders, otherHeaders},
 	"once": {func(f *fixture) {
-		f.putWith(someHeaders, time.Hour, client.Once(time.Hour))
-		f.refused(otherHeaders, client.Once(time.Hour))
+		f.putWith(someHeaders, time.Hour, client.IfExists(client.Once(time.Hour)))
+		f.refused(otherHeaders, client.IfExists(client.Once(time.Hour)))
 	}, getHeaders, someHeaders},
-	"once as":           {func(f *fixture) { f.putWith(someHeaders, time.Hour, client.OnceAs(time.Hour, "x")) }, getHeaders, someHeaders},
+	"once as":           {func(f *fixture) { f.putWith(someHeaders, time.Hour, client.IfExists(client.OnceAs(time.Hour, "x"))) }, getHeaders, someHeaders},
 	"pushed beside one": {func(f *fixture) { f.push("b", "t"); f.putWith(someHeaders, time.Hour) }, getHeaders, someHeaders},
 	"follower": {func(f *fixture) {
 		f.putWith(someHeaders, 0)
 		d := f.reserve("t")
-		f.put(client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Follow)
-		f.put(client.Message{ID: "a", Topic: "t", Body: "2", Headers: otherHeaders}, 0, client.Follow, client.MaxAttempts(4))
+		f.put(client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.IfExists(client.Follow()))
+		f.put(client.Message{ID: "a", Topic: "t", Body: "2", Headers: otherHeaders}, 0, client.IfExists(client.Follow()), client.JobOptions{MaxAttempts: 4})
 		if h, err := getHeaders(f); err != nil || !maps.Equal(h, someHeaders) {
 			f.TB.Errorf("the followed job has %v, %v", h, err)
 		}
@@ -128,7 +132,7 @@ var headersCases = map[string]struct {
 	"follower without": {func(f *fixture) {
 		f.putWith(someHeaders, 0)
 		d := f.reserve("t")
-		f.putWith(nil, 0, client.Follow)
+		f.putWith(nil, 0, client.IfExists(client.Follow()))
 		check(f.TB, d.Ack(f.TB.Context()))
 	}, popHeaders, nil},
 	"group": {func(f *fixture) {

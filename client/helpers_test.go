@@ -2,10 +2,12 @@ package client_test
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +38,16 @@ var (
 	// promptReplicas makes a master send its replicas its data at once; the default is after 5 s.
 	promptReplicas = settings("--repl-diskless-sync-delay", "0")
 )
+
+// counts has what the hooks of a Client are told.
+type counts struct{ stale, lost atomic.Int64 }
+
+func (n *counts) option() client.Option {
+	return client.WithHooks(client.Hooks{
+		Stale: func(ids []string) { n.stale.Add(int64(len(ids))) },
+		Lost:  func(jobs int) { n.lost.Add(int64(jobs)) },
+	})
+}
 
 // start opens a Redis with a Client on it.
 func start(t testing.TB, needs ...redistest.Need) *fixture {
@@ -133,7 +145,7 @@ func (f *fixture) serve() (stop func()) {
 
 // serverOptions returns the server options that the test's jobs need.
 func (f *fixture) serverOptions(interval time.Duration) server.Options {
-	return server.Options{Interval: interval, Prefix: f.Prefix, Partitions: f.Partitions}
+	return server.Options{Logger: slog.New(slog.DiscardHandler), Interval: interval, Prefix: f.Prefix, Partitions: f.Partitions}
 }
 
 // connections returns how many connections Redis has, including the test's own. (Client has a method of that name,

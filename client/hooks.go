@@ -13,23 +13,31 @@ import (
 // Hooks observe what a Client does with jobs, for traces, metrics and logs: see [WithHooks]. Those that are nil are
 // skipped. Module client/delayerotel makes Hooks for OpenTelemetry.
 type Hooks struct {
-	// Push is called for Push, PushAt, PushOne, PushBatch and a Topic's pushes.
+	// Push is called for Push, PushAt, PushBatch and a Topic's pushes.
 	Push Hook
-	// Deliver is called for Pop, BPop, PopBatch, Reserve, ReserveBatch and Fetch, also for those that get no job.
+	// Deliver is called for Pop, BPop, Reserve and Fetch, also for those that get no job.
 	Deliver Hook
-	// Settle is called for Ack, Retry, Release, Snooze, Bury, Extend, AckBatch and ExtendBatch.
+	// Settle is called for Ack, Retry, Release, Bury, Extend, AckBatch and ExtendBatch.
 	Settle Hook
 	// Handle is called around a worker's handler, and by Delivery.Handling. Its Call has the handler's error, or none
-	// if the handler snoozes the job.
+	// if the handler releases the job.
 	Handle Hook
+
+	// Stale is called with the IDs of ready queue entries whose jobs are gone: their lifetime has ended, they were
+	// removed from the middle of a very long queue, or they were pushed again while ready and taken by another entry.
+	Stale func(ids []string)
+	// Lost is called if the reply to a pop does not arrive, with the most jobs that may have been lost with it; see
+	// ErrLost.
+	Lost func(jobs int)
 }
 
 // Hook is called when a call begins, before its arguments are checked. It returns the context for the call, and a
 // function that is called once when the call is done. Either may be nil: the context stays the same, or nothing is
 // called.
 //
-// Hooks run in the caller's goroutine, so they must be safe for concurrent use and return soon. If one panics, that
-// is logged, and the call goes on.
+// Hooks run in the caller's goroutine, and Stale and Lost while calls wait for a reply, so they must be safe for
+// concurrent use and return soon, and these two must not call the Client. If one panics, that is logged, and the call
+// goes on.
 type Hook func(ctx context.Context, call *Call) (_ context.Context, done func())
 
 // Call is a call as hooks see it. Err, and the results in Jobs, are set when it is done.
@@ -67,6 +75,12 @@ func WithHooks(h Hooks) Option {
 		o.hooks.deliver = appendHook(o.hooks.deliver, h.Deliver)
 		o.hooks.settle = appendHook(o.hooks.settle, h.Settle)
 		o.hooks.handle = appendHook(o.hooks.handle, h.Handle)
+		if h.Stale != nil {
+			o.hooks.stale = append(o.hooks.stale, h.Stale)
+		}
+		if h.Lost != nil {
+			o.hooks.lost = append(o.hooks.lost, h.Lost)
+		}
 	}
 }
 
@@ -78,7 +92,11 @@ func appendHook(list []Hook, h Hook) []Hook {
 }
 
 // allHooks are the hooks of a Client.
-type allHooks struct{ push, deliver, settle, handle []Hook }
+type allHooks struct {
+	push, deliver, settle, handle []Hook
+	stale                         []func(ids []string)
+	lost                          []func(jobs int)
+}
 
 // begun calls the hooks of a call that begins. It returns the context for the call, and a function to call when the
 // call is done. A nil ctx is left to the call, which refuses it.

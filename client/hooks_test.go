@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // seen are the calls that hooks have seen, as texts.
@@ -109,12 +110,12 @@ var hooked = []hookedCall{
 		c.Push(ctx, client.Message{Topic: "t", Body: "1"}, time.Hour)
 		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, time.Hour)
 		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, time.Hour)
-		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, 2*time.Hour, client.KeepEarlier)
+		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, 2*time.Hour, client.IfExists(client.KeepEarlier()))
 	}, []string{"push push: t/* created", "push push: t/a created", "push push: t/a replaced", "push push: t/a kept"}},
 	{"Push, refused", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t")
-		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, time.Hour, client.Refuse)
-		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, time.Hour, client.Once(time.Hour))
+		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, time.Hour, client.IfExists(client.Refuse()))
+		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, time.Hour, client.IfExists(client.Once(time.Hour)))
 	}, []string{"push push: t/a refused exists; exists", "push push: t/a refused exists; exists"}},
 	{"Push, wrong", func(ctx context.Context, f *fixture, c *client.Client) {
 		c.Push(ctx, client.Message{ID: "a", Topic: "t"}, time.Hour)
@@ -135,13 +136,10 @@ var hooked = []hookedCall{
 	{"Push, follow", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t")
 		f.reserve("t")
-		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "2"}, 0, client.Follow)
+		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "2"}, 0, client.IfExists(client.Follow()))
 	}, []string{"push push: t/a followed"}},
 	{"PushAt", func(ctx context.Context, f *fixture, c *client.Client) {
 		c.PushAt(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, time.Now().Add(time.Hour))
-	}, []string{"push push: t/a created"}},
-	{"PushOne", func(ctx context.Context, f *fixture, c *client.Client) {
-		c.PushOne(ctx, client.Item{Message: client.Message{ID: "a", Topic: "t", Body: "1"}})
 	}, []string{"push push: t/a created"}},
 	{"Topic.Push", func(ctx context.Context, f *fixture, c *client.Client) {
 		client.Topic[int]("t").Push(ctx, c, 1, 0)
@@ -149,7 +147,7 @@ var hooked = []hookedCall{
 	}, []string{"push push: t/* created", "push push: t/* created"}},
 	{"PushBatch", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("b", "u")
-		c.PushBatch(ctx, batchOf("a", "", "b"), client.Refuse)
+		c.PushBatch(ctx, batchOf("a", "", "b"), client.IfExists(client.Refuse()))
 	}, []string{"push push batch: t/a created, t/* created, t/b refused exists; exists"}},
 	{"PushBatch, wrong", func(ctx context.Context, f *fixture, c *client.Client) {
 		c.PushBatch(ctx, batchOf("a", "a"))
@@ -170,22 +168,21 @@ var hooked = []hookedCall{
 		cancel()
 		<-r
 	}, []string{"deliver bpop [u t]: t/a", "deliver bpop [t]; empty", "deliver bpop [t]; canceled"}},
-	{"PopBatch", func(ctx context.Context, f *fixture, c *client.Client) {
-		f.push("a", "t")
-		c.PopBatch(ctx, "t", 5)
-		c.PopBatch(ctx, "t", 5)
-		c.PopBatch(ctx, "t", 0)
-	}, []string{"deliver pop batch [t]: t/a", "deliver pop batch [t]; empty", "deliver pop batch [t]; invalid"}},
 	{"Reserve", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t")
-		c.Reserve(ctx, 0, 0, "t")
-		c.Reserve(ctx, time.Millisecond, 0, "t")
-	}, []string{"deliver reserve [t]: t/a", "deliver reserve [t]; empty"}},
-	{"ReserveBatch", func(ctx context.Context, f *fixture, c *client.Client) {
+		c.Reserve(ctx, 0, "t")
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		c.Reserve(ended, 0, "t")
+	}, []string{"deliver reserve [t]: t/a", "deliver reserve [t]; canceled"}},
+	{"Fetch of several jobs", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("{x}a", "t")
 		f.push("{x}b", "t")
-		c.ReserveBatch(ctx, "t", 5, 0)
-	}, []string{"deliver reserve batch [t]: t/*, t/*"}},
+		c.Fetch(ctx, clienttest.Ready("t", 5, 0))
+		f.push("{x}c", "t")
+		c.Fetch(ctx, clienttest.Popped("t", 5))
+		c.Fetch(ctx, clienttest.Popped("t", 251))
+	}, []string{"deliver fetch [t]: t/*, t/*", "deliver fetch [t]: t/*", "deliver fetch []; invalid"}},
 	{"Fetch", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t")
 		c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("t", "u"), Max: 5})
@@ -194,12 +191,11 @@ var hooked = []hookedCall{
 	{"Ack", settleWith(verbs["Ack"]), []string{"settle ack: t/a", "settle ack: t/a lost lease; lost lease"}},
 	{"Retry", settleWith(verbs["Retry"]), []string{"settle retry: t/a", "settle retry: t/a lost lease; lost lease"}},
 	{"Release", settleWith(verbs["Release"]), []string{"settle release: t/a", "settle release: t/a lost lease; lost lease"}},
-	{"Snooze", settleWith(verbs["Snooze"]), []string{"settle snooze: t/a", "settle snooze: t/a lost lease; lost lease"}},
 	{"Bury", settleWith(verbs["Bury"]), []string{"settle bury: t/a", "settle bury: t/a lost lease; lost lease"}},
 	{"Extend", settleWith(verbs["Extend"]), []string{"settle extend: t/a", "settle extend: t/a"}},
 	{"Retry, the last", func(ctx context.Context, f *fixture, c *client.Client) {
-		f.push("a", "t", client.MaxAttempts(1))
-		f.hookedDelivery(c).Retry(ctx, 0)
+		f.push("a", "t", client.JobOptions{MaxAttempts: 1})
+		f.hookedDelivery(c).Retry(ctx, 0, nil)
 	}, []string{"deliver reserve [t]: t/a", "settle retry: t/a exhausted; exhausted"}},
 	{"AckBatch", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t")
@@ -242,7 +238,7 @@ func batchOf(ids ...string) (jobs []client.Item) {
 
 func (f *fixture) hookedDelivery(c *client.Client) *client.Delivery {
 	f.TB.Helper()
-	d, err := c.Reserve(f.TB.Context(), hangBound, time.Minute, "t")
+	d, err := c.Reserve(f.TB.Context(), time.Minute, "t")
 	check(f.TB, err)
 	return d
 }
@@ -278,7 +274,7 @@ func TestHooks(t *testing.T) {
 // Each method of Client and Delivery is either tested in TestHooks or known to have no hooks.
 func TestHooksOfAllMethods(t *testing.T) {
 	without := strings.Fields("Calm Checks Connections Polls Pushes PushesToGroups Settlements SubscribeAgain WarmUp" + // for tests
-		" Close Ping Counters Dead Requeue RequeueAll DropAll" +
+		" Close Ping Dead Requeue RequeueAll DropAll" +
 		" Get Remove Reschedule SetLimit Pause BackOff Resume Paused Schedules Stats Topics Delivery Deadline Lease")
 	for _, of := range []reflect.Type{reflect.TypeFor[*client.Client](), reflect.TypeFor[*client.Delivery]()} {
 		for i := range of.NumMethod() {
@@ -308,9 +304,9 @@ func TestSeveralHooks(t *testing.T) {
 		client.WithHooks(client.Hooks{Push: func(context.Context, *client.Call) (context.Context, func()) { panic("one") }}),
 		client.WithHooks(client.Hooks{Push: func(context.Context, *client.Call) (context.Context, func()) { return nil, func() { panic("two") } }}),
 		client.WithHooks(hook("last")))
-	id, err := c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0)
-	if id != "a" || err != nil {
-		t.Errorf("Push = %q, %v", id, err)
+	pushed, err := c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0)
+	if pushed.ID != "a" || err != nil {
+		t.Errorf("Push = %+v, %v", pushed, err)
 	}
 	if want := []string{"first in <nil>", "last in first", "last done", "first done"}; !slices.Equal(order, want) {
 		t.Errorf("order %q, want %q", order, want)
@@ -370,7 +366,7 @@ func TestHooksSeeDeliveries(t *testing.T) {
 	}}))
 	f.push("a", "t")
 	d := f.hookedDelivery(c)
-	check(t, d.Retry(t.Context(), 0))
+	check(t, d.Retry(t.Context(), 0, nil))
 	f.hookedDelivery(c)
 	f.push("b", "u")
 	_, err := c.Pop(t.Context(), "u")

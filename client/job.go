@@ -28,16 +28,18 @@ type JobInfo struct {
 	Due time.Time
 	// TTL is the time until Redis drops the job; -1 if it never does.
 	TTL time.Duration
-	// Attempts is how often it was delivered to consumers that reserve, and MaxAttempts how often it may be; 0 if
-	// the producer did not set it.
-	Attempts, MaxAttempts int
-	// TTR is how long it is reserved for a consumer that names no lease; 0 if the producer did not set it, which
-	// means 30 s.
-	TTR time.Duration
+	// Attempts is how often it was delivered to consumers that reserve.
+	Attempts int
+	// Options are the producer's. ExpireAfter is not known.
+	Options JobOptions
 	// Error is the error of the last attempt, if known, and Reason why it is a dead letter.
 	Error, Reason string
 	// Followed reports whether a push with [Follow] will take its place when it is done.
 	Followed bool
+}
+
+func optionsOf(attempts int, lease time.Duration, body string) JobOptions {
+	return JobOptions{MaxAttempts: attempts, Lease: lease, EmptyBody: body == ""}
 }
 
 // Get reads a job without changing it, or else the dead letter with that ID. It returns ErrNotFound if there is
@@ -48,7 +50,7 @@ func (c *Client) Get(ctx context.Context, id string) (job JobInfo, err error) {
 	err = c.call(ctx, "get", id, checkID(id), func() error {
 		found, err := c.fleet.Of(id).Get(ctx, id)
 		if err == nil {
-			job = JobInfo{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason, found.Followed}
+			job = JobInfo{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, optionsOf(found.MaxAttempts, found.TTR, found.Body), found.Error, found.Reason, found.Followed}
 		}
 		return err
 	})

@@ -118,7 +118,7 @@ func (w *limitedCrowd) arrive(ctx context.Context, callers *sync.WaitGroup) {
 		}
 		o := worker.Options{
 			Concurrency: crowdTopics / 4, Lease: 10 * time.Second, MaxAttempts: 1000,
-			Backoff: func(int, error) time.Duration { return 0 }, Logger: slog.New(slog.DiscardHandler),
+			Backoff: func(*worker.Job, error) time.Duration { return 0 }, Logger: slog.New(slog.DiscardHandler),
 		}
 		work := worker.New(w.open(), mux, o)
 		callers.Go(func() { work.Run(ctx) })
@@ -126,7 +126,7 @@ func (w *limitedCrowd) arrive(ctx context.Context, callers *sync.WaitGroup) {
 }
 
 func (w *limitedCrowd) reserve(ctx context.Context, c *client.Client, topic, _ string) {
-	if d, err := c.Reserve(ctx, 0, crowdLease, topic); err == nil {
+	if d, err := c.Reserve(ctx, crowdLease, topic); err == nil {
 		w.work(d)
 	}
 }
@@ -139,7 +139,7 @@ func (w *limitedCrowd) giveUp(ctx context.Context, c *client.Client, topic, next
 }
 
 func (w *limitedCrowd) takeOfTwo(ctx context.Context, c *client.Client, topic, next string) {
-	if d, err := c.Reserve(ctx, 0, crowdLease, topic, next); err == nil {
+	if d, err := c.Reserve(ctx, crowdLease, topic, next); err == nil {
 		w.work(d)
 	}
 }
@@ -165,9 +165,9 @@ func (w *limitedCrowd) work(d *client.Delivery) {
 	w.end(d.Topic, d.ID, d.Token)
 	switch rand.N(20) {
 	case 0:
-		d.Retry(ctx, time.Duration(rand.N(10))*time.Millisecond)
+		d.Retry(ctx, time.Duration(rand.N(10))*time.Millisecond, nil)
 	case 1:
-		d.Release(ctx)
+		d.Release(ctx, 0)
 	default:
 		w.done(d.ID, d.Ack(ctx))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -41,7 +42,7 @@ func TestLimit(t *testing.T) {
 		check(t, errOf(f.Push(ctx, message(id), 0)))
 	}
 	d := f.reserve("t")
-	if _, err := f.ReserveBatch(ctx, "t", 10, time.Hour); !errors.Is(err, client.ErrEmpty) {
+	if _, err := f.Fetch(ctx, clienttest.Ready("t", 10, time.Hour)); !errors.Is(err, client.ErrEmpty) {
 		t.Errorf("a batch beyond the limit: %v", err)
 	}
 	s, err := f.Stats(ctx)
@@ -50,7 +51,7 @@ func TestLimit(t *testing.T) {
 		t.Errorf("Stats = %+v", got)
 	}
 	next := background(func() (client.Message, error) {
-		d, err := f.Reserve(ctx, 0, time.Hour, "t")
+		d, err := f.Reserve(ctx, time.Hour, "t")
 		if err != nil {
 			return client.Message{}, err
 		}
@@ -109,7 +110,7 @@ func TestLimitIsChangedDuringAWait(t *testing.T) {
 				c := f.openPool(client.PoolOptions{})
 				wait.Go(func() {
 					for range 3 {
-						if d, err := c.Reserve(ctx, hangBound, time.Hour, "t"); err != nil {
+						if d, err := c.Reserve(ctx, time.Hour, "t"); err != nil {
 							t.Errorf("consumer %d: %v", i, err)
 						} else if err := d.Ack(ctx); err != nil {
 							t.Error(err)
@@ -176,7 +177,7 @@ func TestLimitOfTheRate(t *testing.T) {
 		for range 4 {
 			wait.Go(func() {
 				for {
-					d, err := c.Reserve(ctx, 0, time.Minute, "t")
+					d, err := c.Reserve(ctx, time.Minute, "t")
 					if err != nil {
 						return
 					}
@@ -212,9 +213,9 @@ func TestLimitOfPartitions(t *testing.T) {
 	}
 	check(t, errOf(f.Push(ctx, client.Message{ID: "stray", Topic: "tagged", Body: "b"}, 0)))
 	for topic, want := range map[string]int{"t": 6, "tagged": 3} {
-		list, err := f.ReserveBatch(ctx, topic, 40, time.Hour)
-		if len(list) != want || err != nil {
-			t.Errorf("of %s %d jobs are reserved, %v; want %d", topic, len(list), err, want)
+		list := clienttest.All(t, f.Client, clienttest.Ready(topic, 40, time.Hour))
+		if len(list) != want {
+			t.Errorf("of %s %d jobs are reserved, want %d", topic, len(list), want)
 		}
 		of := map[int]int{}
 		for _, d := range list {
@@ -224,8 +225,8 @@ func TestLimitOfPartitions(t *testing.T) {
 			t.Errorf("the partitions' jobs are %v", of)
 		}
 		check(t, errOf(f.AckBatch(ctx, list)))
-		if list, err = f.ReserveBatch(ctx, topic, 40, time.Hour); len(list) != want || err != nil {
-			t.Errorf("of %s again %d, %v", topic, len(list), err)
+		if list = clienttest.All(t, f.Client, clienttest.Ready(topic, 40, time.Hour)); len(list) != want {
+			t.Errorf("of %s again %d", topic, len(list))
 		}
 	}
 	s, err := f.Stats(ctx)
@@ -246,9 +247,9 @@ func TestUntagged(t *testing.T) {
 	check(t, f.SetLimit(ctx, "t", client.Limit{Concurrency: 16, Tag: "vip"}))
 	elsewhere := 0
 	for i := range jobs {
-		id, err := f.Push(ctx, client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, 0)
+		pushed, err := f.Push(ctx, client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, 0)
 		check(t, err)
-		if store.PartitionOf(id, partitions) != store.PartitionOf("{vip}", partitions) {
+		if store.PartitionOf(pushed.ID, partitions) != store.PartitionOf("{vip}", partitions) {
 			elsewhere++
 		}
 	}
@@ -258,8 +259,8 @@ func TestUntagged(t *testing.T) {
 			t.Errorf("%s: %+v, want %d untagged, none held back", after, got, untagged)
 		}
 	}
-	list, err := f.ReserveBatch(ctx, "t", jobs, time.Hour)
-	if check(t, err); len(list) != jobs-elsewhere || elsewhere < jobs/2 {
+	list := clienttest.All(t, f.Client, clienttest.Ready("t", jobs, time.Hour))
+	if len(list) != jobs-elsewhere || elsewhere < jobs/2 {
 		t.Errorf("%d jobs are reserved, and %d of %d are elsewhere", len(list), elsewhere, jobs)
 	}
 	check(t, errOf(f.AckBatch(ctx, list)))
@@ -268,8 +269,8 @@ func TestUntagged(t *testing.T) {
 	expect("paused", elsewhere)
 	check(t, errOf(f.Resume(ctx, "t")))
 	check(t, f.SetLimit(ctx, "t", client.Limit{Concurrency: jobs * partitions}))
-	list, err = f.ReserveBatch(ctx, "t", jobs, time.Hour)
-	if check(t, err); len(list) != elsewhere {
+	list = clienttest.All(t, f.Client, clienttest.Ready("t", jobs, time.Hour))
+	if len(list) != elsewhere {
 		t.Errorf("%d jobs are reserved without a tag, want %d", len(list), elsewhere)
 	}
 	check(t, errOf(f.AckBatch(ctx, list)))

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
+	go func() { ended <- server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx) }()
 
 	code := redistest.Run(m, 20)
 	cancel()

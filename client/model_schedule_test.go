@@ -15,7 +15,7 @@ func (m *model) put(id, body, to string, overlap client.Overlap) {
 // of that one. If overlaps are skipped, run pushes nothing while the last job is not done.
 func (m *model) run(id, job string, skips bool) string {
 	s := m.jobs[id]
-	pushed := modelJob{topic: s.to, body: "b", lifetime: client.DefaultReadyMaxLifetime}
+	pushed := modelJob{topic: s.to, body: "b", lifetime: client.DefaultExpireAfter}
 	last, busy := m.jobs[s.last]
 	if busy && s.overlap == client.OverlapFollow {
 		if last.leased && !last.anew {

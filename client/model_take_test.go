@@ -15,7 +15,6 @@ type taking struct {
 	// got has the jobs that the call returned. The model uses it only for the order among several partitions.
 	got    []string
 	isDead func(id string) bool // reports whether Redis has made the job a dead letter
-	some   bool                 // with several partitions, fewer jobs are enough
 
 	reserves bool
 }
@@ -40,7 +39,7 @@ func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string)
 	defer m.followUp() // a take never takes a job that it has made ready itself
 	if m.partitions > 1 {
 		m.takeThese(t, next)
-		if t.some && len(ids) > 0 {
+		if len(ids) > 0 { // a call takes those of one partition
 			return ids
 		}
 	}
@@ -206,7 +205,7 @@ func (m *model) requeue(id string) error {
 	}
 	m.dropDead(id)
 	delete(m.pool, id)
-	letter.attempts, letter.lifetime, letter.leased, letter.burst, letter.grouped = 0, client.DefaultReadyMaxLifetime, false, 0, 0
+	letter.attempts, letter.lifetime, letter.leased, letter.burst, letter.grouped = 0, client.DefaultExpireAfter, false, 0, 0
 	m.jobs[id] = letter
 	m.enqueue(letter.topic, id)
 	return nil

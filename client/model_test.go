@@ -353,7 +353,7 @@ func (m *model) pass(ours bool) {
 
 func (m *model) oldPush(id string, topic, body string, due float64, anew bool) {
 	job := m.jobs[id]
-	job.topic, job.body, job.lifetime, job.anew = topic, body, client.DefaultReadyMaxLifetime, anew
+	job.topic, job.body, job.lifetime, job.anew = topic, body, client.DefaultExpireAfter, anew
 	m.jobs[id] = job
 	m.pool[id] = modelEntry{score: due}
 }

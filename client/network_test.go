@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -29,7 +30,8 @@ func TestSlowLink(t *testing.T) {
 	proxy.Limit(4 << 20)
 	// The system accepts about 3 MB before it has sent them. So a push gets no reply for a while, although the link is
 	// not silent.
-	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second})
+	var counted counts
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second}, counted.option())
 	var batch []client.Item
 	var want []client.Message
 	for n := range jobs + 1 {
@@ -40,36 +42,23 @@ func TestSlowLink(t *testing.T) {
 		batch, want = append(batch, client.Item{Message: m}), append(want, m)
 	}
 	check(t, errOf(c.PushBatch(t.Context(), batch)))
-	popped, err := c.PopBatch(t.Context(), "t", jobs-2)
-	check(t, err)
+	var popped []client.Message
+	for len(popped) < jobs-2 {
+		list, err := c.Fetch(t.Context(), clienttest.Popped("t", jobs))
+		check(t, err)
+		for _, d := range list {
+			popped = append(popped, d.Message)
+		}
+	}
 	for range 3 {
 		m, err := c.BPop(t.Context(), hangBound, "t")
 		check(t, err)
 		popped = append(popped, m)
 	}
-	if !reflect.DeepEqual(popped, want) || c.Counters().Lost != 0 {
-		t.Errorf("got %q, %d lost", messageIDs(popped), c.Counters().Lost)
+	if lost := counted.lost.Load(); !reflect.DeepEqual(popped, want) || lost != 0 {
+		t.Errorf("got %q, %d lost", messageIDs(popped), lost)
 	}
 	f.Expect(state{})
-}
-
-// Over a slow link a ReserveBatch stops before the leases of its first jobs end.
-func TestReserveBatchOverASlowLink(t *testing.T) {
-	t.Parallel()
-	const jobs, size, lease = 12, 1 << 20, 5 * time.Second
-	f := start(t, alone)
-	proxy := redistest.StartProxy(t, f.Addr)
-	f.behind(proxy.Addr)
-	proxy.Limit(2 * size)
-	c := f.openPool(client.PoolOptions{Addr: proxy.Addr})
-	for n := range jobs {
-		f.put(client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", size)}, 0)
-	}
-	deliveries, err := c.ReserveBatch(t.Context(), "t", jobs, lease)
-	if err != nil || len(deliveries) == 0 {
-		t.Fatalf("%d jobs, %v", len(deliveries), err)
-	}
-	check(t, errOf(c.AckBatch(t.Context(), deliveries)))
 }
 
 // If Redis falls silent in the middle of a reply, the Client notices, and jobs that may be lost with the reply are
@@ -82,14 +71,15 @@ func TestSilenceWithinAnAnswer(t *testing.T) {
 	proxy := redistest.StartProxy(t, f.Addr)
 	f.behind(proxy.Addr)
 	proxy.FallSilent(100 << 10)
-	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second})
+	var counted counts
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second}, counted.option())
 	if m, err := c.Pop(t.Context(), "u"); err != nil || m.ID != "small" {
 		t.Fatalf("Pop = %v, %v", m, err)
 	}
 	_, err := c.Pop(t.Context(), "t")
 	expectErr(t, "Pop", err, client.ErrLost)
 	expectTimeout(t, "Pop", err)
-	if lost := c.Counters().Lost; lost != 1 {
+	if lost := counted.lost.Load(); lost != 1 {
 		t.Errorf("%d jobs are counted as lost, want 1", lost)
 	}
 	f.Expect(state{})

@@ -27,12 +27,12 @@ func TestOnceRace(t *testing.T) {
 			for i := range ids {
 				m := client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}
 				for done := false; !done; {
-					id, err := c.Push(t.Context(), m, 0, client.Once(time.Hour))
-					if done = err == nil || errors.Is(err, client.ErrExists); done && id != m.ID {
-						t.Errorf("pushed or refused %q, want %q", id, m.ID)
+					pushed, err := c.Push(t.Context(), m, 0, client.IfExists(client.Once(time.Hour)))
+					if done = err == nil || errors.Is(err, client.ErrExists); done && pushed.ID != m.ID {
+						t.Errorf("pushed or refused %q, want %q", pushed.ID, m.ID)
 					}
 					if err == nil {
-						counted.add(id)
+						counted.add(pushed.ID)
 					}
 				}
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/pooltest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -121,14 +122,15 @@ func (f *fixture) killConnections() {
 func TestHungRedis(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
-	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
+	var counted counts
+	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond}, counted.option())
 	d := f.reserveAll(f.Client, 1)[0]
 	until(t, "a hasty one has dialled", func() bool { return errors.Is(errOf(c.Pop(t.Context(), "t")), client.ErrEmpty) })
 	f.Hang()
 	defer f.Continue()
 	expectErr(t, "Pop", errOf(c.Pop(t.Context(), "t")), client.ErrLost)
 	for name := range allCalls(f.Client, nil, d) {
-		takes := slices.Contains([]string{"Pop", "BPop", "PopBatch", "Reserve", "ReserveBatch", "Fetch"}, name)
+		takes := slices.Contains([]string{"Pop", "BPop", "Reserve", "Fetch"}, name)
 		of, times := f.Client, 20
 		if takes {
 			of, times = c, 1
@@ -147,7 +149,7 @@ func TestHungRedis(t *testing.T) {
 			t.Errorf("%s with deadline: all calls took %v or more, want them to end soon", name, quickest)
 		}
 	}
-	if lost := c.Counters().Lost; lost == 0 {
+	if counted.lost.Load() == 0 {
 		t.Error("no answer is counted as lost")
 	}
 }
@@ -167,12 +169,12 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 	takers["Pop"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
 		return c.Pop(ctx, "t")
 	}
-	takers["PopBatch"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
-		batch, err := c.PopBatch(ctx, "t", 1)
-		return append(batch, client.Message{})[0], err
+	takers["Fetch with Pop"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
+		list, err := c.Fetch(ctx, clienttest.Popped("t", 1))
+		return messageOf(append(list, nil)[0], err)
 	}
-	takers["ReserveBatch"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
-		list, err := c.ReserveBatch(ctx, "t", 1, time.Minute)
+	takers["Fetch without a wait"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
+		list, err := c.Fetch(ctx, clienttest.Ready("t", 1, time.Minute))
 		return messageOf(append(list, nil)[0], err)
 	}
 	for name, take := range takers {
@@ -219,13 +221,14 @@ func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 		}
 		return nil
 	})
-	c := f.open()
+	var counted counts
+	c := f.open(counted.option())
 	var consumers sync.WaitGroup
 	var popped tally
 	var done atomic.Int64
 	for range workers {
 		consumers.Go(func() {
-			for done.Load()+c.Counters().Lost < jobs*9/10 {
+			for done.Load()+counted.lost.Load() < jobs*9/10 {
 				ctx, cancel := context.WithTimeout(t.Context(), rand.N(2*time.Millisecond))
 				m, err := c.BPop(ctx, 0, "t")
 				cancel()
@@ -253,9 +256,9 @@ func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 			missing++
 		}
 	}
-	t.Logf("%d popped, %d left, %d lost with their answers, at most %d of them by the count", popped.total(), len(left), missing, c.Counters().Lost)
-	if int64(missing) > c.Counters().Lost {
-		t.Errorf("%d jobs are gone, but only %d were counted as lost", missing, c.Counters().Lost)
+	t.Logf("%d popped, %d left, %d lost with their answers, at most %d of them by the count", popped.total(), len(left), missing, counted.lost.Load())
+	if lost := counted.lost.Load(); int64(missing) > lost {
+		t.Errorf("%d jobs are gone, but only %d were counted as lost", missing, lost)
 	}
 }
 
@@ -273,7 +276,7 @@ func (f *fixture) tapped() (c *client.Client, pool client.Redis, sent chan struc
 	pool = f.onWrite(func() { sent <- struct{}{} })
 	c = f.on(pool)
 	c.Pop(f.TB.Context(), "other")
-	c.ReserveBatch(f.TB.Context(), "other", 1, 0)
+	c.Fetch(f.TB.Context(), clienttest.Ready("other", 1, 0))
 	for len(sent) > 0 {
 		<-sent
 	}

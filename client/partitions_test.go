@@ -9,6 +9,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // inPartitions starts a Client with this many partitions.
@@ -57,7 +58,7 @@ func TestPushBatchOverPartitions(t *testing.T) {
 			f.Flush()
 			c.harm()
 			jobs := slices.Insert(delayedOf(100), 50, client.Item{Message: client.Message{ID: "bad", Topic: "t", Body: "b"}})
-			results, _ := f.PushBatch(t.Context(), jobs, client.Refuse)
+			results, _ := f.PushBatch(t.Context(), jobs, client.IfExists(client.Refuse()))
 			for i, r := range results {
 				var want error
 				if store.PartitionOf(jobs[i].ID, 5) == bad {
@@ -78,14 +79,13 @@ func TestPushBatchOverPartitions(t *testing.T) {
 // errWrongType stands for an error of Redis.
 var errWrongType = errors.New("WRONGTYPE")
 
-// A batch takes the jobs of all partitions, and each batch begins with another partition.
+// Calls of Fetch take turns with the partitions, and a batch may have Deliveries of several.
 func TestBatchesOfPartitions(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t, 5)
 	_, err := f.PushBatch(t.Context(), delayedOf(200))
 	check(t, err)
-	list, err := f.ReserveBatch(t.Context(), "t", 200, time.Hour)
-	check(t, err)
+	list := clienttest.All(t, f.Client, clienttest.Ready("t", 200, time.Hour))
 	results, err := f.AckBatch(t.Context(), list[:100])
 	check(t, err)
 	for i, r := range results {
@@ -103,7 +103,7 @@ func TestBatchesOfPartitions(t *testing.T) {
 	check(t, err)
 	served := map[int]bool{}
 	for range 5 {
-		got, err := f.PopBatch(t.Context(), "t", 2)
+		got, err := f.Fetch(t.Context(), clienttest.Popped("t", 2))
 		check(t, err)
 		served[store.PartitionOf(got[0].ID, 5)] = true
 	}
@@ -118,18 +118,19 @@ func TestDeadOfPartitions(t *testing.T) {
 	f := inPartitions(t, 5)
 	_, err := f.PushBatch(t.Context(), delayedOf(500))
 	check(t, err)
-	list, err := f.ReserveBatch(t.Context(), "t", 500, time.Hour)
-	check(t, err)
-	for _, d := range list {
-		check(t, d.Bury(t.Context(), "why"))
+	bury := func() {
+		for _, d := range clienttest.All(t, f.Client, clienttest.Ready("t", 250, time.Hour)) {
+			check(t, d.Bury(t.Context(), errors.New("why")))
+		}
 	}
+	bury()
 	var letters []client.JobInfo
 	for l, err := range f.Dead(t.Context(), "t") {
 		check(t, err)
 		letters = append(letters, l)
 	}
 	newestFirst := func(a, b client.JobInfo) int { return b.Due.Compare(a.Due) }
-	if len(letters) != len(list) || !slices.IsSortedFunc(letters, newestFirst) {
+	if len(letters) != 500 || !slices.IsSortedFunc(letters, newestFirst) {
 		t.Errorf("%d dead letters, in order: %v", len(letters), slices.IsSortedFunc(letters, newestFirst))
 	}
 	stats, err := f.Stats(t.Context())
@@ -139,15 +140,12 @@ func TestDeadOfPartitions(t *testing.T) {
 	if n, err := f.RequeueAll(t.Context(), "t"); n != 500 || err != nil {
 		t.Errorf("%d were requeued, %v, want 500", n, err)
 	}
-	list, err = f.ReserveBatch(t.Context(), "t", 400, time.Hour)
-	check(t, err)
-	for _, d := range list {
-		check(t, d.Bury(t.Context(), "why"))
+	bury()
+	f.push("alive", "t")
+	if n, err := f.DropAll(t.Context(), "t"); n != 500 || err != nil {
+		t.Errorf("%d were dropped, %v, want 500", n, err)
 	}
-	if n, err := f.DropAll(t.Context(), "t"); n != 400 || err != nil {
-		t.Errorf("%d were dropped, %v, want 400", n, err)
-	}
-	if left := f.State(); len(left.Letters) != 0 || len(left.Buckets) != 100 {
+	if left := f.State(); len(left.Letters) != 0 || len(left.Buckets) != 1 {
 		t.Errorf("%d dead letters and %d jobs", len(left.Letters), len(left.Buckets))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // Callers that wait for a paused topic are served when it is resumed, with one partition or several.
@@ -33,7 +34,7 @@ func TestPause(t *testing.T) {
 					t.Errorf("%s is %s", id, job.State)
 				}
 			}
-			_, err := f.ReserveBatch(ctx, "t", 10, time.Minute)
+			_, err := f.Fetch(ctx, clienttest.Ready("t", 10, time.Minute))
 			expectErr(t, "reserve", err, client.ErrEmpty)
 			all, err := f.Paused(ctx)
 			check(t, err)
@@ -129,7 +130,7 @@ func (f *fixture) popAll(ctx context.Context, taken *tally) {
 // reserveAndAck reserves jobs of topic t until ctx ends, and acknowledges them.
 func (f *fixture) reserveAndAck(ctx context.Context, taken *tally) {
 	for c := f.open(); ctx.Err() == nil; {
-		if d, err := c.Reserve(ctx, time.Second, time.Minute, "t"); err == nil {
+		if d, err := c.Reserve(ctx, time.Minute, "t"); err == nil {
 			taken.add(d.ID)
 			check(f.TB, d.Ack(f.TB.Context()))
 		}

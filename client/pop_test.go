@@ -8,29 +8,31 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A job is taken even behind many stale entries, and these are counted and reported.
+// A job is taken even behind many stale entries, and the hooks of several WithHooks are told of these.
 func TestPopBehindManyStaleEntries(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
 	var mu sync.Mutex
 	told := map[string]bool{}
-	c := f.open(client.WithStaleHook(func(ids []string) {
+	var counted counts
+	c := f.open(counted.option(), client.WithHooks(client.Hooks{Stale: func(ids []string) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, id := range ids {
 			told[id] = true
 		}
-	}))
+	}}))
 	for name, popped := range pops(c) {
-		before := c.Counters().Stale
+		before := counted.stale.Load()
 		clear(told)
 		f.Do("EVAL", "for i = 1, 2500 do redis.call('LPUSH', KEYS[1], i) end", 1, "delayer:ready_queue:t")
 		f.push("a", "t")
 		expectJob(t, background(popped), "a")
-		if n := c.Counters().Stale - before; n != 2500 || len(told) != 2500 {
+		if n := counted.stale.Load() - before; n != 2500 || len(told) != 2500 {
 			t.Errorf("%s counted %d ghosts and told of %d, want 2500", name, n, len(told))
 		}
 		f.Expect(state{})
@@ -40,9 +42,6 @@ func TestPopBehindManyStaleEntries(t *testing.T) {
 	f.Do("LPUSH", "delayer:ready_queue:t", "gone")
 	f.push("b", "t")
 	expectJob(t, background(pops(unhooked)["Pop"]), "b")
-	if n := unhooked.Counters().Stale; n != 1 {
-		t.Errorf("%d are counted without a hook, want 1", n)
-	}
 	log.Expect(t, 0)
 }
 
@@ -53,12 +52,12 @@ func pops(c *client.Client) map[string]func() (client.Message, error) {
 		"Pop":             func() (client.Message, error) { return c.Pop(ctx, "t") },
 		"BPop":            func() (client.Message, error) { return c.BPop(ctx, hangBound, "t") },
 		"BPop of several": func() (client.Message, error) { return c.BPop(ctx, hangBound, "u", "t") },
-		"PopBatch": func() (client.Message, error) {
-			batch, err := c.PopBatch(ctx, "t", 1)
-			return append(batch, client.Message{})[0], err
+		"Fetch that pops": func() (client.Message, error) {
+			list, err := c.Fetch(ctx, clienttest.Popped("t", 1))
+			return messageOf(append(list, nil)[0], err)
 		},
 		"Reserve": func() (client.Message, error) {
-			d, err := c.Reserve(ctx, hangBound, time.Minute, "t")
+			d, err := c.Reserve(ctx, time.Minute, "t")
 			if err == nil {
 				err = d.Ack(ctx)
 			}
@@ -67,8 +66,8 @@ func pops(c *client.Client) map[string]func() (client.Message, error) {
 	}
 }
 
-// If WithStaleHook's function panics or ends its goroutine, the caller still gets its job and the topic is served as
-// before. The log has the value and the stack of the panic.
+// If Hooks.Stale panics or ends its goroutine, the caller still gets its job and the topic is served as before. The log
+// has the value and the stack of the panic.
 func TestStaleHookThatPanics(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func([]string){
@@ -78,19 +77,20 @@ func TestStaleHookThatPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, undivided)
 			var log redistest.Log
-			c := f.open(client.WithStaleHook(fail), client.WithLogger(log.Logger()))
+			var counted counts
+			c := f.open(client.WithHooks(client.Hooks{Stale: fail}), counted.option(), client.WithLogger(log.Logger()))
 			all := pops(c)
 			for id, popped := range all {
 				f.Do("LPUSH", "delayer:ready_queue:t", "gone")
 				f.push(id, "t")
 				expectJob(t, background(popped), id)
 			}
-			if stale := c.Counters().Stale; stale != int64(len(all)) {
+			if stale := counted.stale.Load(); stale != int64(len(all)) {
 				t.Errorf("%d are counted, want %d", stale, len(all))
 			}
 			want := map[string]int{"panics": len(all)}[name]
 			log.Expect(t, want)
-			log.Expect(t, want, "WithStaleHook", "at the disco", "pop_test.go")
+			log.Expect(t, want, "a hook has panicked", "at the disco", "pop_test.go")
 			f.Expect(state{})
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,53 +34,66 @@ type Message struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// DefaultReadyMaxLifetime is how long a job is kept after it became ready, unless ReadyMaxLifetime says otherwise:
-// 7 days, as in the original's PHP client.
-const DefaultReadyMaxLifetime = store.DefaultLifetime
+// DefaultExpireAfter is how long a job is kept after it became ready, unless JobOptions say otherwise: 7 days, as in the
+// original's PHP client.
+const DefaultExpireAfter = store.DefaultLifetime
 
-// PushOption configures one push.
-type PushOption func(*pushOptions)
+// PushOption is an option of a push: JobOptions, or what ID, IfExists, Group or Replicas return. Of two that say
+// the same thing, the later counts.
+type PushOption interface{ apply(*pushOptions) }
+
+type pushOption func(*pushOptions)
+
+func (f pushOption) apply(o *pushOptions) { f(o) }
 
 type pushOptions struct {
 	store.Terms
-	wrong           error  // the first wrong option
-	mayBeEmpty      bool   // the body
-	chosen          string // the name of Replace, Refuse, KeepEarlier, KeepLater or Follow, if it was given
-	debounced, once bool
-	longest         time.Duration // of debounced pushes
-	report          *Outcome      // is set by a push that is done, and by ErrExists
-	group           *group
+	wrong      error  // the first wrong option
+	id         string // of ID
+	mayBeEmpty bool   // the body
+	ifExists   Policy
+	group      *group
 }
 
 // refuse keeps the first error of an option.
 func (o *pushOptions) refuse(wrong error) { o.wrong = cmp.Or(o.wrong, wrong) }
 
-// ReadyMaxLifetime sets how long the job is kept after it became ready, if nobody consumes it: from 1 ms to
-// MaxDelay, counted in milliseconds.
-func ReadyMaxLifetime(d time.Duration) PushOption {
-	return func(o *pushOptions) { o.Lifetime = d; o.refuse(checkLength("ready max lifetime", d, MaxDelay)) }
+// JobOptions say how a job is delivered and how long it is kept. They are a [PushOption]. In each field, 0 means the default.
+type JobOptions struct {
+	// MaxAttempts is how often the job is delivered to consumers that reserve. If it is not acknowledged by then, it
+	// becomes a dead letter. The default is the consumer's own limit. Pop and BPop ignore attempts.
+	MaxAttempts int
+	// Lease is how long the job is reserved for a consumer that names no lease: from 1 ms to MaxLease, 30 s by
+	// default. Less than 100 ms counts as 100 ms, so that the lease outlasts a few round trips.
+	Lease time.Duration
+	// ExpireAfter is how long the job is kept after it became ready, if nobody consumes it: from 1 ms to MaxDelay,
+	// counted in milliseconds. The default is DefaultExpireAfter.
+	ExpireAfter time.Duration
+	// EmptyBody allows an empty body. Consumers of the original drop such a job, so use it only for topics without
+	// them.
+	EmptyBody bool
 }
 
-// MaxAttempts sets how often the job is delivered to consumers that reserve, at least 1. If it is not acknowledged
-// by then, it becomes a dead letter. The default is the consumer's own limit. Pop and BPop ignore attempts.
-func MaxAttempts(n int) PushOption {
-	return func(o *pushOptions) {
-		if o.MaxAttempts = n; n < 1 || n > math.MaxInt32 {
-			o.refuse(invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", n, math.MaxInt32)))
+func (j JobOptions) apply(o *pushOptions) {
+	if j.MaxAttempts != 0 {
+		if o.MaxAttempts = j.MaxAttempts; o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32 {
+			o.refuse(invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32)))
 		}
 	}
+	if j.Lease != 0 {
+		o.TTR = j.Lease
+		o.refuse(checkLength("lease", j.Lease, MaxLease))
+	}
+	if j.ExpireAfter != 0 {
+		o.Lifetime = j.ExpireAfter
+		o.refuse(checkLength("expire after", j.ExpireAfter, MaxDelay))
+	}
+	o.mayBeEmpty = o.mayBeEmpty || j.EmptyBody
 }
 
-// TTR ("time to run") sets how long the job is reserved for a consumer that names no lease: from 1 ms to 24 h, 30
-// s by default. Less than 100 ms counts as 100 ms, so that the lease outlasts a few round trips.
-func TTR(d time.Duration) PushOption {
-	return func(o *pushOptions) { o.TTR = d; o.refuse(checkLength("ttr", d, MaxLease)) }
-}
-
-// EmptyBody allows an empty body. Consumers of the original drop such a job, so use it only for topics without
-// them.
-func EmptyBody() PushOption {
-	return func(o *pushOptions) { o.mayBeEmpty = true }
+// ID sets the ID of the job, for a push of a [Topic], whose value has none.
+func ID(id string) PushOption {
+	return pushOption(func(o *pushOptions) { o.id = id; o.refuse(checkID(id)) })
 }
 
 // Replicas makes the push wait until n replicas of the Redis master have the job, 1 to 100, for up to the timeout,
@@ -93,19 +105,13 @@ func EmptyBody() PushOption {
 // Such pushes share batches with each other and not with other pushes. ctx ends them as it ends any push. The
 // Redis user needs +wait.
 func Replicas(n int, timeout time.Duration) PushOption {
-	return func(o *pushOptions) {
-		if o.Replicas = (store.Replicas{N: n, Within: timeout}); n < 1 || n > MaxReplicas {
-			o.refuse(invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", n, MaxReplicas)))
+	return pushOption(func(o *pushOptions) {
+		if o.Replicas = (store.Replicas{N: n, Within: timeout}); n < 1 || n > store.MaxReplicas {
+			o.refuse(invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", n, store.MaxReplicas)))
 		}
-		o.refuse(checkLength("replicas timeout", timeout, MaxReplicasTimeout))
-	}
+		o.refuse(checkLength("replicas timeout", timeout, store.MaxReplicasTimeout))
+	})
 }
-
-// Upper bounds of Replicas.
-const (
-	MaxReplicas        = 100
-	MaxReplicasTimeout = 10 * time.Second
-)
 
 // Outcome is what a push did.
 type Outcome string
@@ -122,173 +128,151 @@ const (
 
 var outcomes = map[store.Outcome]Outcome{store.DidCreate: OutcomeCreated, store.DidReplace: OutcomeReplaced, store.DidKeep: OutcomeKept, store.DidRefuse: OutcomeRefused, store.DidFollow: OutcomeFollowed, store.DidAdd: OutcomeAdded}
 
-// Options that say what a push does if its ID was pushed before. A push has at most one of Replace, Refuse, KeepEarlier, KeepLater,
-// Follow, Debounce, Once and OnceAs; a push to a Group may only have Once or OnceAs. Follow, Debounce, Once and OnceAs need an ID.
-//
-// A ready or reserved job counts as due now. A push that replaces a job sets its topic, body, lifetime and other options anew; the
-// job starts over with all its attempts, and a consumer that has reserved it loses the lease.
-var (
-	// Replace replaces the job, with the new due time, so a ready job waits again. It is the default.
-	Replace = ifExists("Replace", store.Replace)
-	// Refuse changes nothing: Push returns ErrExists.
-	Refuse = ifExists("Refuse", store.Refuse)
-	// KeepEarlier replaces the job, but keeps the earlier due time.
-	KeepEarlier = ifExists("KeepEarlier", store.KeepEarlier)
-	// KeepLater replaces the job, but keeps the later due time.
-	KeepLater = ifExists("KeepLater", store.KeepLater)
-	// Follow is Replace, but leaves a reserved job and its lease alone. The new job takes its place when that one is acknowledged,
-	// popped or becomes a dead letter, but not before its own due time; of several such pushes the newest counts. So no trigger is lost,
-	// and none is handled while the previous one is. If the consumer of the reserved job dies, that job is retried first.
-	Follow = ifExists("Follow", store.Follow)
-)
-
-func ifExists(name string, p store.Policy) PushOption {
-	return func(o *pushOptions) { o.Policy, o.chosen = p, name }
+// Policy says what a push does if its ID was pushed before: see [IfExists]. The zero Policy changes nothing about the push.
+type Policy struct {
+	name    string // empty if none was chosen
+	policy  store.Policy
+	longest time.Duration // of Debounce
+	wrong   error
 }
+
+// IfExists says what the push does if its ID was pushed before. A ready or reserved job counts as due now. A push
+// that replaces a job sets its topic, body and options anew; the job starts over with all its attempts, and a
+// consumer that has reserved it loses the lease. Debounce, Once, OnceAs and Follow need an ID.
+func IfExists(p Policy) PushOption {
+	return pushOption(func(o *pushOptions) {
+		if p.name != "" {
+			o.ifExists, o.Policy = p, p.policy
+		}
+		o.refuse(p.wrong)
+	})
+}
+
+// Replace replaces the job, with the new due time, so a ready job waits again. It is the default.
+func Replace() Policy { return Policy{name: "Replace", policy: store.Replace} }
+
+// Refuse changes nothing: Push returns ErrExists.
+func Refuse() Policy { return Policy{name: "Refuse", policy: store.Refuse} }
+
+// KeepEarlier replaces the job, but keeps the earlier due time.
+func KeepEarlier() Policy { return Policy{name: "KeepEarlier", policy: store.KeepEarlier} }
+
+// KeepLater replaces the job, but keeps the later due time.
+func KeepLater() Policy { return Policy{name: "KeepLater", policy: store.KeepLater} }
+
+// Follow is Replace, but leaves a reserved job and its lease alone. The new job takes its place when that one is
+// acknowledged, popped or becomes a dead letter, but not before its own due time; of several such pushes the newest
+// counts. So no trigger is lost, and none is handled while the previous one is. If the consumer of the reserved job
+// dies, that job is retried first.
+func Follow() Policy { return Policy{name: "Follow", policy: store.Follow} }
 
 // Debounce is Replace, except that the job falls due at the latest that long, up to MaxDelay, after the first of
 // these pushes, however many follow. It turns a burst of triggers into one job, which comes when nothing was
 // pushed for its delay, or after longest. The delay must not be longer than that. When the job was reserved or is
-// gone, the next push starts a new burst. See Replace for what it can be combined with.
-func Debounce(longest time.Duration) PushOption {
-	return func(o *pushOptions) {
-		o.Policy, o.debounced, o.longest = store.Debounce(longest), true, longest
-		o.refuse(checkLength("debounce", longest, MaxDelay))
-	}
+// gone, the next push starts a new burst.
+func Debounce(longest time.Duration) Policy {
+	return Policy{"Debounce", store.Debounce(longest), longest, checkLength("debounce", longest, MaxDelay)}
 }
 
 // Once makes a push of the ID count once within the window, up to MaxDelay, whatever happens to the job: waiting,
-// reserved, done, dead or popped. Another push of it changes nothing and returns the ID and ErrExists, as does a
-// push of an existing ID. So a push can be repeated after a lost reply, and a trigger can be throttled. The window
-// begins with the push that counts, by Redis's clock. Remove frees the ID. Other pushes ignore the window and have
-// none. See Replace for what it can be combined with.
-func Once(window time.Duration) PushOption {
-	return func(o *pushOptions) {
-		o.Policy, o.once = store.Once(window), true
-		o.refuse(checkLength("once", window, MaxDelay))
-	}
+// reserved, done, dead or popped. Another push of it changes nothing and returns ErrExists, as does a push of an
+// existing ID. So a push can be repeated after a lost reply, and a trigger can be throttled. The window begins with
+// the push that counts, by Redis's clock. Remove frees the ID. Other pushes ignore the window and have none.
+func Once(window time.Duration) Policy {
+	return Policy{name: "Once", policy: store.Once(window), wrong: checkLength("once", window, MaxDelay)}
 }
 
 // OnceAs is Once for pushes that should have the same content: one that does not count, and whose content differs
 // from the one that does, returns ErrReused, which is also ErrExists. The content is any text, such as message and
-// options as one string; Redis keeps a hash of it. It is not compared with pushes of the ID by other options.
-func OnceAs(window time.Duration, content string) PushOption {
-	sum := sha256.Sum256([]byte(content))
-	return func(o *pushOptions) {
-		Once(window)(o)
-		o.Policy = store.OnceAs(window, base64.RawStdEncoding.EncodeToString(sum[:16]))
-	}
+// options as one string; Redis keeps a hash of it. It is not compared with pushes of the ID by other policies.
+func OnceAs(window time.Duration, content string) Policy {
+	p, sum := Once(window), sha256.Sum256([]byte(content))
+	p.policy = store.OnceAs(window, base64.RawStdEncoding.EncodeToString(sum[:16]))
+	return p
 }
 
-// Push stores a job that falls due after the delay, and returns its ID. The delay counts from now, by Redis's
-// clock, and is rounded up to milliseconds. With delay 0 the job is ready at once, without a server.
+// Push stores a job that falls due after the delay, and returns its ID and what the push did. The delay counts from
+// now, by Redis's clock, and is rounded up to milliseconds. With delay 0 the job is ready at once, without a server.
 //
 // The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go. A computed delay may be that short, so Push
 // accepts it, but the Client's logger warns once (WithLogger).
 //
 // Push is one atomic step: after an error from Redis (ErrExists, maxmemory reached) nothing has changed, except
-// that with a [ReplicasError] (see [Replicas]) the job is stored and its ID is returned. A ctx with a deadline
+// that with a [ReplicasError] (see [Replicas]) the job is stored. A ctx with a deadline
 // ends the push at the deadline, even if Redis is silent. One that can only be cancelled ends it while it waits
 // for its turn; a push that was sent waits for its reply, within the connection's timeouts. If the connection
 // breaks or the deadline passes before the reply, it is unknown whether the job was stored. Pushing it again under
-// the same ID is safe unless it may have been consumed by then.
+// the same ID is safe unless it may have been consumed by then; the Result has the ID, also one that Push made.
 //
 // While a node of a Redis Cluster is away, a push without an ID gets an ID of a healthy partition, unless the job
 // may be stored already. A push with an ID belongs to its partition, and fails after 3 s if that is away.
-func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (id string, err error) {
-	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts, nil)
+func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (Result, error) {
+	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts)
 }
 
 // PushAt is Push for a job that falls due at a time, by Redis's clock, up to MaxDelay from now. A time in the past
 // means at once.
-func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...PushOption) (id string, err error) {
-	return c.push(ctx, m, store.Due{At: due}, checkDue(due), opts, nil)
+func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...PushOption) (Result, error) {
+	return c.push(ctx, m, store.Due{At: due}, checkDue(due), opts)
 }
 
-// PushOne is Push or PushAt for one job, and also returns what the push did: OutcomeRefused with ErrExists, and empty
-// after any other error. The options of the call follow the job's own. The error is the Result's too.
-func (c *Client) PushOne(ctx context.Context, job Item, opts ...PushOption) (r Result, err error) {
-	due, wrong := dueOf(job)
-	r.ID, err = c.push(ctx, job.Message, due, wrong, slices.Concat(job.Options, opts), &r.Outcome)
-	r.Err = err
-	return r, err
-}
-
-func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error, opts []PushOption, report *Outcome) (id string, err error) {
+func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error, opts []PushOption) (r Result, err error) {
 	if c != nil && c.hooks.push != nil {
-		report = cmp.Or(report, new(Outcome))
 		var done func([]Result, error)
 		hooked := []Item{{Message: m}}
 		ctx, done = c.pushing(ctx, "push", hooked)
 		m = hooked[0].Message
-		defer func() { done([]Result{{ID: id, Err: err, Outcome: *report}}, err) }()
+		defer func() { done([]Result{{r.ID, r.Outcome, err}}, err) }()
 	}
 	o := defaultPush
-	if len(opts) > 0 || report != nil {
+	if len(opts) > 0 {
 		o = o.with(opts)
-		o.report = report
 	}
 	job, err := newJob(m, due, &o)
 	if err = cmp.Or(wrong, err); err == nil {
 		err = c.begin(ctx)
 	}
 	if err != nil {
-		return "", failed("push", m.ID, err)
+		return Result{ID: m.ID}, failed("push", m.ID, err)
 	}
 	defer c.running.Done()
 	if due.After > 0 && due.After < time.Millisecond {
 		c.note("delay", due.After, "topic", m.Topic, "job", m.ID)
 	}
-	if len(opts) > 0 || report != nil || m.ID == "" && len(c.fleet.Stores) > 1 {
-		return c.pushWith(ctx, m, job, &o)
-	}
-	if err := c.calls.pushes.Do(ctx, c.fleet.Of(job.ID), job); err != nil {
-		return "", failed("push", m.ID, err)
-	}
-	return job.ID, nil
-}
-
-// pushWith pushes a job with options, or whose ID may belong to any of several
-// partitions.
-func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *pushOptions) (_ string, err error) {
-	if job.Told == nil && o.report != nil {
-		job.Told = new(store.Told) // which may be set when nobody waits any more
-	}
+	job.Told = new(store.Told) // which may be set when nobody waits any more
 	pushes := c.calls.pushes
 	switch {
-	case job.Replicas.N > 0:
+	case o.Replicas.N > 0:
 		pushes = c.calls.replicated
 	case o.group != nil:
 		pushes = c.calls.grouped
 	}
-	if m.ID == "" && o.group == nil {
+	if len(c.fleet.Stores) > 1 && m.ID == "" && o.id == "" && o.group == nil {
 		err = c.pushNew(ctx, pushes, &job)
 	} else {
 		err = pushes.Do(ctx, c.fleet.Of(job.ID), job)
 	}
-	if !isStored(err) && !errors.Is(err, ErrExists) {
-		return "", failed("push", m.ID, err)
+	switch {
+	case err == nil && o.group == nil:
+		return Result{ID: job.ID, Outcome: outcomes[job.Told.Did]}, nil
+	case isStored(err) || errors.Is(err, ErrExists):
+		r = Result{ID: job.StoredID(), Outcome: outcomes[job.Told.Did]}
+	case o.group == nil:
+		r.ID = job.ID
+	default:
+		r.ID = cmp.Or(m.ID, o.id)
 	}
-	var did store.Outcome
-	if job.Told != nil {
-		did = job.Told.Did
-	}
-	return o.pushed(job.StoredID(), did, err)
-}
-
-// pushed returns what Push returns, given what the push did.
-func (o *pushOptions) pushed(id string, did store.Outcome, err error) (string, error) {
-	if o.report != nil {
-		*o.report = outcomes[did]
-	}
-	if !isStored(err) && !o.once {
-		return "", failed("push", id, err)
-	}
-	return id, failed("push", id, err)
+	return r, failed("push", r.ID, err)
 }
 
 // newJob returns the message as the store takes it, always with an ID.
 func newJob(m Message, due store.Due, o *pushOptions) (store.Delayed, error) {
+	if o.id != "" {
+		if m.ID != "" && m.ID != o.id {
+			return store.Delayed{}, invalid("id", fmt.Sprintf("the message has %s, and the option ID %s", store.Quote(m.ID), store.Quote(o.id)))
+		}
+		m.ID = o.id
+	}
 	if err := checkPush(m, due, o); err != nil {
 		return store.Delayed{}, err
 	}
@@ -320,7 +304,7 @@ func headersText(headers map[string]string) (string, error) {
 	return text, nil
 }
 
-var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime, Policy: store.Replace}}
+var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultExpireAfter, Policy: store.Replace}}
 
 func (o pushOptions) with(opts []PushOption) pushOptions {
 	if len(opts) == 0 {
@@ -331,7 +315,7 @@ func (o pushOptions) with(opts []PushOption) pushOptions {
 		if opt == nil {
 			with.refuse(invalid("option", "it is nil"))
 		} else {
-			opt(&with)
+			opt.apply(&with)
 		}
 	}
 	return with
@@ -354,9 +338,9 @@ func checkPush(m Message, due store.Due, o *pushOptions) error {
 		return o.wrong
 	case len(m.ID) > store.MaxID || len(m.Topic) > store.MaxTopic || len(m.Body) > store.MaxBody:
 		return cmp.Or(checkSize("id", m.ID, store.MaxID), checkSize("topic", m.Topic, store.MaxTopic), checkSize("body", m.Body, store.MaxBody))
-	case o.debounced && pushrule.Debounce(o.longest, due.After) != "":
-		return invalid("debounce", pushrule.Debounce(o.longest, due.After))
-	case o.chosen != "" || o.debounced || o.once || o.group != nil:
+	case o.ifExists.longest > 0 && pushrule.Debounce(o.ifExists.longest, due.After) != "":
+		return invalid("debounce", pushrule.Debounce(o.ifExists.longest, due.After))
+	case o.ifExists.name != "" || o.group != nil:
 		return o.checkTogether(m, due)
 	}
 	return nil
@@ -364,10 +348,17 @@ func checkPush(m Message, due store.Due, o *pushOptions) error {
 
 // checkTogether returns which parts of a push of that message exclude each other.
 func (o *pushOptions) checkTogether(m Message, due store.Due) error {
+	chosen := o.ifExists.name
 	given := map[string]bool{
-		"id": m.ID != "", "delay": due.After != 0, "due": !due.At.IsZero(), "if_exists": o.chosen != "", "follow": o.chosen == "Follow",
-		"debounce": o.debounced, "once": o.once, "group": o.group != nil,
+		"id": m.ID != "", "delay": due.After != 0, "due": !due.At.IsZero(), "group": o.group != nil,
 		"group_quiet": o.group != nil && o.group.Quiet != 0, "group_longest": o.group != nil && o.group.Longest != 0,
+	}
+	switch chosen {
+	case "":
+	case "Debounce", "Once":
+		given[strings.ToLower(chosen)] = true
+	default:
+		given["if_exists"], given["follow"] = true, chosen == "Follow"
 	}
 	if part, why := pushrule.Check(func(part string) bool { return given[part] }, o.nameOf); part != "" {
 		return invalid(o.nameOf(part), why)
@@ -379,7 +370,7 @@ func (o *pushOptions) checkTogether(m Message, due store.Due) error {
 func (o *pushOptions) nameOf(part string) string {
 	switch part {
 	case "if_exists":
-		return o.chosen
+		return o.ifExists.name
 	case "id", "delay", "due":
 		return part
 	}

@@ -18,7 +18,7 @@ func TestPush(t *testing.T) {
 	for delay, due := range map[time.Duration]time.Duration{0: never, 1: time.Millisecond, time.Hour: time.Hour, client.MaxDelay: client.MaxDelay} {
 		f.Flush()
 		from := f.Clock()
-		check(t, errOf(f.Push(t.Context(), message("a"), delay, client.ReadyMaxLifetime(time.Hour))))
+		check(t, errOf(f.Push(t.Context(), message("a"), delay, client.JobOptions{ExpireAfter: time.Hour})))
 		to := f.Clock()
 		if ready := len(f.State().Ready["t"]) == 1; ready != (delay == 0) {
 			t.Errorf("in %v: ready %v", delay, ready)
@@ -65,7 +65,7 @@ func TestPushAt(t *testing.T) {
 		time.Unix(-1, 0):                                                0, // before 1970
 	} {
 		f.seed()
-		check(t, errOf(f.PushAt(t.Context(), message("a"), due, client.ReadyMaxLifetime(time.Hour))))
+		check(t, errOf(f.PushAt(t.Context(), message("a"), due, client.JobOptions{ExpireAfter: time.Hour})))
 		if score := f.Due("a"); score != want && !(want == 0 && len(f.State().Ready["t"]) == 1) {
 			t.Errorf("%v: score %f, want %f", due, score, want)
 		}
@@ -80,11 +80,11 @@ func TestPushMakesID(t *testing.T) {
 	form := regexp.MustCompile(`^[0-9a-f]{32}$`)
 	made := buckets{}
 	for range 100 {
-		id, err := f.Push(t.Context(), client.Message{Topic: "t", Body: "new"}, time.Hour)
-		if err != nil || !form.MatchString(id) {
-			t.Fatalf("Push = %q, %v", id, err)
+		pushed, err := f.Push(t.Context(), client.Message{Topic: "t", Body: "new"}, time.Hour)
+		if err != nil || !form.MatchString(pushed.ID) || pushed.Outcome != client.OutcomeCreated {
+			t.Fatalf("Push = %+v, %v", pushed, err)
 		}
-		made[id] = "t new"
+		made[pushed.ID] = "t new"
 	}
 	if got := f.State().Buckets; len(made) != 100 || len(got) != 100 {
 		t.Errorf("%d different IDs, %d jobs, want 100", len(made), len(got))
@@ -96,8 +96,21 @@ func TestEmptyBody(t *testing.T) {
 	f := start(t)
 	m := client.Message{ID: "a", Topic: "t"}
 	expectErr(t, "Push", errOf(f.Push(t.Context(), m, 0)), client.ErrInvalid)
-	f.put(m, 0, client.EmptyBody())
+	f.put(m, 0, client.JobOptions{EmptyBody: true})
 	if got, err := f.Pop(t.Context(), "t"); err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Of two options that say the same, the later counts. A field of JobOptions that is not set leaves the earlier one.
+func TestLaterOptionCounts(t *testing.T) {
+	f := start(t)
+	f.push("a", "t")
+	earlier, later := client.JobOptions{MaxAttempts: 2, Lease: time.Minute}, client.JobOptions{MaxAttempts: 3}
+	pushed, err := f.Push(t.Context(), message("a"), time.Hour, client.IfExists(client.Refuse()), earlier, client.IfExists(client.KeepEarlier()), later)
+	job, unknown := f.Get(t.Context(), "a")
+	check(t, unknown)
+	if want := (client.JobOptions{MaxAttempts: 3, Lease: time.Minute}); err != nil || pushed.Outcome != client.OutcomeKept || job.State != client.StateReady || job.Options != want {
+		t.Errorf("%+v, %v: %+v", pushed, err, job)
 	}
 }

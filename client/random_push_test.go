@@ -24,10 +24,10 @@ func (r *modelRun) job(id string, terms modelJob) (client.Item, modelJob, float6
 }
 
 var modelPolicies = []modelPolicy{
-	{name: "replace", option: client.Replace}, {name: "replace, unsaid"}, {name: "refuse", option: client.Refuse, refuse: true},
-	{name: "keep earlier", option: client.KeepEarlier, earlier: true}, {name: "keep later", option: client.KeepLater, later: true},
-	{name: "once", option: client.Once(time.Hour), once: true}, {name: "debounce", option: client.Debounce(100 * 24 * time.Hour), debounced: true},
-	{name: "follow", option: client.Follow, follows: true}, {name: "follow", option: client.Follow, follows: true},
+	{name: "replace", option: client.IfExists(client.Replace())}, {name: "replace, unsaid"}, {name: "refuse", option: client.IfExists(client.Refuse()), refuse: true},
+	{name: "keep earlier", option: client.IfExists(client.KeepEarlier()), earlier: true}, {name: "keep later", option: client.IfExists(client.KeepLater()), later: true},
+	{name: "once", option: client.IfExists(client.Once(time.Hour)), once: true}, {name: "debounce", option: client.IfExists(client.Debounce(100 * 24 * time.Hour)), debounced: true},
+	{name: "follow", option: client.IfExists(client.Follow()), follows: true}, {name: "follow", option: client.IfExists(client.Follow()), follows: true},
 }
 
 // pushOptions returns some options, their policy, and their effect on a job.
@@ -38,15 +38,15 @@ func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, 
 	}
 	if r.IntN(2) == 0 {
 		terms.maxAttempts = 1 + r.IntN(3)
-		opts = append(opts, client.MaxAttempts(terms.maxAttempts))
+		opts = append(opts, client.JobOptions{MaxAttempts: terms.maxAttempts})
 	}
 	if r.IntN(3) == 0 {
-		opts = append(opts, client.TTR(time.Hour))
+		opts = append(opts, client.JobOptions{Lease: time.Hour})
 	}
-	terms.lifetime = client.DefaultReadyMaxLifetime
+	terms.lifetime = client.DefaultExpireAfter
 	if r.IntN(3) == 0 {
 		terms.lifetime = time.Duration(1+r.IntN(100*60)) * time.Minute
-		opts = append(opts, client.ReadyMaxLifetime(terms.lifetime))
+		opts = append(opts, client.JobOptions{ExpireAfter: terms.lifetime})
 	}
 	return opts, policy, terms
 }
@@ -54,7 +54,7 @@ func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, 
 func pushStep(r *modelRun) {
 	opts, policy, terms := r.pushOptions()
 	d, job, due := r.job(r.id(), terms)
-	pushed, err := r.PushOne(r.TB.Context(), d, opts...)
+	pushed, err := r.pushItem(d, opts...)
 	should, want := r.model.push(d.ID, job, due, policy)
 	r.note(fmt.Sprintf("push %v at %.0f, %v, %d attempts, for %v", d.Message, due, policy, terms.maxAttempts, terms.lifetime), err, want)
 	r.same("  did", pushed.Outcome, should)
@@ -80,14 +80,21 @@ func pushBatchStep(r *modelRun) {
 	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
 }
 
-// pushBatchOrOne pushes the jobs, with PushOne if there is one.
+func (r *modelRun) pushItem(d client.Item, opts ...client.PushOption) (client.Result, error) {
+	if d.At.IsZero() {
+		return r.Push(r.TB.Context(), d.Message, d.Delay, slices.Concat(d.Options, opts)...)
+	}
+	return r.PushAt(r.TB.Context(), d.Message, d.At, slices.Concat(d.Options, opts)...)
+}
+
+// pushBatchOrOne pushes the jobs, with Push if there is one.
 func (r *modelRun) pushBatchOrOne(batch []client.Item) []client.Result {
 	if len(batch) > 1 {
 		results, _ := r.PushBatch(r.TB.Context(), batch)
 		return results
 	}
-	result, _ := r.PushOne(r.TB.Context(), batch[0])
-	if errors.Is(result.Err, client.ErrExists) {
+	result, err := r.pushItem(batch[0])
+	if result.Err = err; errors.Is(err, client.ErrExists) {
 		result.Err = client.ErrExists
 	}
 	return []client.Result{result}
@@ -100,7 +107,7 @@ func groupStep(r *modelRun) {
 	var jobs []modelJob
 	most, quiet := r.IntN(4), r.far()
 	for i := range batch {
-		d, job, _ := r.job("", modelJob{lifetime: client.DefaultReadyMaxLifetime})
+		d, job, _ := r.job("", modelJob{lifetime: client.DefaultExpireAfter})
 		key := pick(r.Rand, []string{"k", "l"})
 		if r.IntN(4) == 0 { // it is a large group
 			job.body = `"` + d.Body + strings.Repeat("x", 16<<10) + `"`
@@ -110,11 +117,11 @@ func groupStep(r *modelRun) {
 		d.Options = append(d.Options, client.Group(key, client.GroupOptions{Max: most, Quiet: quiet, Longest: 100 * 24 * time.Hour}))
 		if r.IntN(2) == 0 {
 			d.ID = []string{"x", "y", "z", "{x}"}[i]
-			d.Options = append(d.Options, client.Once(time.Hour))
+			d.Options = append(d.Options, client.IfExists(client.Once(time.Hour)))
 		}
 		if r.IntN(2) == 0 {
 			job.maxAttempts = 1 + r.IntN(3)
-			d.Options = append(d.Options, client.MaxAttempts(job.maxAttempts))
+			d.Options = append(d.Options, client.JobOptions{MaxAttempts: job.maxAttempts})
 		}
 		tag := store.GroupTag(d.Topic, key)
 		batch[i], jobs, tags = d, append(jobs, job), append(tags, tag)
@@ -207,6 +214,6 @@ func getStep(r *modelRun) {
 		state = client.StateDead
 	}
 	r.note("get "+id, err, nil)
-	r.same("  got", []any{job.State, job.Topic, job.Body, job.Attempts, job.MaxAttempts, job.Followed},
+	r.same("  got", []any{job.State, job.Topic, job.Body, job.Attempts, job.Options.MaxAttempts, job.Followed},
 		[]any{state, want.topic, want.body, want.attempts, want.maxAttempts, want.follower != nil})
 }

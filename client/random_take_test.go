@@ -9,23 +9,26 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 func popStep(r *modelRun) {
 	topic, n := r.topic(), 1+r.IntN(3)
-	var messages []client.Message
+	var ids []string
 	var err error
 	if n == 1 {
 		var m client.Message
 		if m, err = r.Pop(r.TB.Context(), topic); err == nil {
-			messages = append(messages, m)
+			ids = append(ids, m.ID)
 		}
 	} else {
-		messages, err = r.PopBatch(r.TB.Context(), topic, n)
+		var list []*client.Delivery
+		list, err = r.Fetch(r.TB.Context(), clienttest.Popped(topic, n))
+		ids = deliveryIDs(list)
 	}
-	want := r.model.pop(r.taking([]string{topic}, n, messageIDs(messages)))
+	want := r.model.pop(r.taking([]string{topic}, n, ids))
 	r.note(fmt.Sprintf("pop %d of %s", n, topic), err, errEmptyIf(len(want) == 0))
-	r.same("  got", messageIDs(messages), want)
+	r.same("  got", ids, want)
 }
 
 func errEmptyIf(none bool) error {
@@ -38,15 +41,15 @@ func errEmptyIf(none bool) error {
 func reserveStep(r *modelRun) {
 	topic, n := r.topic(), 1+r.IntN(3)
 	lease := pick(r.Rand, []time.Duration{0, time.Hour})
-	list, err := r.ReserveBatch(r.TB.Context(), topic, n, lease)
-	want := r.model.reserve(r.taking([]string{topic}, n, deliveryIDs(list)), 0)
+	list, err := r.Fetch(r.TB.Context(), clienttest.Ready(topic, n, lease))
+	want := r.model.reserve(r.taking([]string{topic}, n, deliveryIDs(list)), client.DefaultMaxAttempts)
 	r.note(fmt.Sprintf("reserve %d of %s for %v", n, topic, lease), err, errEmptyIf(len(want) == 0))
-	r.hold(list, want, 0)
+	r.hold(list, want, client.DefaultMaxAttempts)
 }
 
 // fetch may wait, so it is called only if there is a job.
 func fetchStep(r *modelRun) {
-	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(3)
+	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(4)-1
 	if !slices.ContainsFunc(r.model.queuesOf(r.model.delivered(topics)), func(queue string) bool {
 		topic, _, _ := strings.Cut(queue, " of ")
 		return r.model.isOpen(queue) && slices.ContainsFunc(r.model.queues[queue], func(id string) bool { return r.isSimple(topic, id) })
@@ -59,11 +62,10 @@ func fetchStep(r *modelRun) {
 	}
 	o.Timeout = hangBound // if no job is found, the test fails with a log
 	list, err := r.Fetch(r.TB.Context(), o)
-	call := r.taking(topics, n, deliveryIDs(list))
-	call.some = true
-	want := r.model.reserve(call, most)
+	limit := map[int]int{-1: 0, 0: client.DefaultMaxAttempts, 1: 1, 2: 2}[most]
+	want := r.model.reserve(r.taking(topics, n, deliveryIDs(list)), limit)
 	r.note(fmt.Sprintf("fetch %d of %v, %d attempts", n, topics, most), err, nil)
-	r.hold(list, want, most)
+	r.hold(list, want, limit)
 }
 
 // isSimple reports whether the entry belongs to a job that any consumer may reserve.
@@ -122,7 +124,7 @@ func retryStep(r *modelRun) {
 	}
 	r.settle(fmt.Sprint("retry in ", delay, " of "), func(h *modelHold) error { return r.model.retry(h.Topic, h.ID, h.lease, h.limit, later) },
 		func(h *modelHold) error {
-			err := h.Retry(r.TB.Context(), delay, client.Cause(errors.New("failed")))
+			err := h.Retry(r.TB.Context(), delay, errors.New("failed"))
 			if err == nil && later {
 				r.learn(h.ID, delay)
 			}
@@ -135,9 +137,9 @@ func releaseStep(r *modelRun) {
 	r.settle(fmt.Sprint("release of, postponed ", later), func(h *modelHold) error { return r.model.release(h.Topic, h.ID, h.lease, later) },
 		func(h *modelHold) error {
 			if !later {
-				return h.Release(r.TB.Context())
+				return h.Release(r.TB.Context(), 0)
 			}
-			err := h.Snooze(r.TB.Context(), delay)
+			err := h.Release(r.TB.Context(), delay)
 			if err == nil {
 				r.learn(h.ID, delay)
 			}
@@ -148,7 +150,7 @@ func releaseStep(r *modelRun) {
 func buryStep(r *modelRun) {
 	r.settle("bury", func(h *modelHold) error {
 		return r.model.settle(h.Topic, h.ID, h.lease, func() error { r.model.bury(h.ID); return nil })
-	}, func(h *modelHold) error { return h.Bury(r.TB.Context(), "why") })
+	}, func(h *modelHold) error { return h.Bury(r.TB.Context(), errors.New("why")) })
 }
 
 func extendStep(r *modelRun) {

@@ -44,8 +44,8 @@ func TestReplicas(t *testing.T) {
 	f, replica := replicated(t)
 	ctx := t.Context()
 	check(t, errOf(f.Push(ctx, message("a"), 0, client.Replicas(1, 10*time.Second))))
-	if id, err := f.PushAt(ctx, message("b"), time.Now().Add(-time.Second), client.Replicas(2, time.Second)); id != "b" {
-		t.Errorf("the ID is %q", id)
+	if pushed, err := f.PushAt(ctx, message("b"), time.Now().Add(-time.Second), client.Replicas(2, time.Second)); pushed.ID != "b" {
+		t.Errorf("the ID is %q", pushed.ID)
 	} else {
 		expectReplicas(t, err, 2, 1, "")
 		expectText(t, "PushAt", err, `delayer: push "b": the job is stored, but 1 of 2 replicas have it`)
@@ -56,12 +56,12 @@ func TestReplicas(t *testing.T) {
 	replica.Hang()
 	f.Do("SCRIPT", "FLUSH")
 	m := message("")
-	id, err := f.Push(ctx, m, 0, client.Replicas(1, time.Millisecond))
+	pushed, err := f.Push(ctx, m, 0, client.Replicas(1, time.Millisecond))
 	expectReplicas(t, err, 1, 0, "")
-	if job, err := f.Get(ctx, id); err != nil || job.State != client.StateReady {
-		t.Errorf("%q is %+v, %v", id, job, err)
+	if job, err := f.Get(ctx, pushed.ID); err != nil || job.State != client.StateReady {
+		t.Errorf("%q is %+v, %v", pushed.ID, job, err)
 	}
-	_, err = f.Push(ctx, message("a"), 0, client.Replicas(1, 10*time.Second), client.Refuse)
+	_, err = f.Push(ctx, message("a"), 0, client.Replicas(1, 10*time.Second), client.IfExists(client.Refuse()))
 	expectErr(t, "Push", err, client.ErrExists) // at once, because nothing was written
 }
 

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"runtime/debug"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -12,31 +11,24 @@ const remindEvery = time.Minute
 
 // popped handles what a reply says besides its jobs.
 func (c *Client) popped(p store.Popped) {
-	c.tellStale(p.Stale)
+	if len(p.Stale) > 0 {
+		report(c, c.hooks.stale, p.Stale)
+	}
 	c.tellDeferred(p.Deferred)
 }
 
-// tellStale counts the IDs and passes them to WithStaleHook's function. Whatever that function does, the jobs of
-// the reply must reach their callers.
-func (c *Client) tellStale(ids []string) {
-	if len(ids) == 0 {
-		return
-	}
-	c.stale.Add(int64(len(ids)))
-	if c.onStale == nil {
-		return
-	}
-	done := make(chan struct{})
-	go func() { // of its own, as it may end that, too
-		defer close(done)
-		defer func() {
-			if why := recover(); why != nil {
-				c.logger.Error("delayer: the function of WithStaleHook has panicked", "panic", why, "stack", string(debug.Stack()))
-			}
+func (c *Client) lost(jobs int) { report(c, c.hooks.lost, jobs) }
+
+// report calls hooks. Whatever they do, the jobs of the reply must reach their callers.
+func report[T any](c *Client, hooks []func(T), what T) {
+	for _, hook := range hooks {
+		done := make(chan struct{})
+		go func() { // of its own, as the hook may end that, too
+			defer close(done)
+			c.unlessItPanics(func() { hook(what) })
 		}()
-		c.onStale(ids)
-	}()
-	<-done
+		<-done
+	}
 }
 
 // tellDeferred logs jobs that cannot become dead letters, one for each topic and minute.

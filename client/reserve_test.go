@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // deliveryIDs returns the IDs of the reserved jobs.
@@ -40,17 +41,16 @@ func TestDeadline(t *testing.T) {
 		ttr         []client.PushOption
 	}{
 		{0, 30 * time.Second, nil},
-		{0, 5 * time.Minute, []client.PushOption{client.TTR(5 * time.Minute)}},
-		{time.Hour, time.Hour, []client.PushOption{client.TTR(5 * time.Minute)}},
+		{0, 5 * time.Minute, []client.PushOption{client.JobOptions{Lease: 5 * time.Minute}}},
+		{time.Hour, time.Hour, []client.PushOption{client.JobOptions{Lease: 5 * time.Minute}}},
 		{client.MaxLease, client.MaxLease, nil},
 	} {
 		var held []*client.Delivery
 		for name, reserve := range map[string]func() ([]*client.Delivery, error){
 			"Reserve": func() ([]*client.Delivery, error) {
-				d, err := f.Reserve(t.Context(), 0, c.lease, "t")
+				d, err := f.Reserve(t.Context(), c.lease, "t")
 				return []*client.Delivery{d}, err
 			},
-			"ReserveBatch": func() ([]*client.Delivery, error) { return f.ReserveBatch(t.Context(), "t", 1, c.lease) },
 			"Fetch": func() ([]*client.Delivery, error) {
 				return f.Fetch(t.Context(), client.FetchOptions{Topics: fetchTopics("t"), Max: 1, Lease: c.lease})
 			},
@@ -75,16 +75,13 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-func TestReserveBatch(t *testing.T) {
+// A Fetch reserves jobs in order, each with an attempt and a lease of its own, and no more than about 1 MiB.
+func TestFetchReserves(t *testing.T) {
 	f := start(t, undivided)
-	list, err := f.ReserveBatch(t.Context(), "t", 10, 0)
-	if expectErr(t, "an empty topic", err, client.ErrEmpty); len(list) != 0 {
-		t.Errorf("reserved %v", list)
-	}
-	batch := jobs(0, 700, "t", 0)
+	batch := jobs(0, 400, "t", 0)
 	check(t, errOf(f.PushBatch(t.Context(), batch)))
-	list, err = f.ReserveBatch(t.Context(), "t", 600, time.Hour)
-	if got := deliveryIDs(list); err != nil || !slices.Equal(got, idsOf(batch[:600])) {
+	list, err := f.Fetch(t.Context(), clienttest.Ready("t", 250, time.Hour))
+	if got := deliveryIDs(list); err != nil || !slices.Equal(got, idsOf(batch[:250])) {
 		t.Errorf("reserved %q, %v", got, err)
 	}
 	for n, d := range list {
@@ -95,21 +92,18 @@ func TestReserveBatch(t *testing.T) {
 			check(t, d.Ack(t.Context()))
 		}
 	}
-	list, err = f.ReserveBatch(t.Context(), "t", 1000, time.Hour)
-	if got := deliveryIDs(list); err != nil || !slices.Equal(got, idsOf(batch[600:])) {
+	list, err = f.Fetch(t.Context(), clienttest.Ready("t", 250, time.Hour))
+	if got := deliveryIDs(list); err != nil || !slices.Equal(got, idsOf(batch[250:])) {
 		t.Errorf("then %q, %v", got, err)
 	}
-}
-
-// Jobs of a megabyte come one by one from Redis, and the caller gets all of them together.
-func TestReserveBatchOfLargeBodies(t *testing.T) {
-	f := start(t)
 	for n := range 4 {
-		f.put(client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
+		f.put(client.Message{ID: fmt.Sprint(n), Topic: "large", Body: strings.Repeat("x", 1<<20)}, 0)
 	}
-	list, err := f.ReserveBatch(t.Context(), "t", 10, time.Hour)
-	if got := deliveryIDs(list); err != nil || !slices.Equal(got, []string{"0", "1", "2", "3"}) || len(list[3].Body) != 1<<20 {
-		t.Errorf("reserved %q, %v", got, err)
+	for n := range 4 {
+		list, err := f.Fetch(t.Context(), clienttest.Ready("large", 10, time.Hour))
+		if got := deliveryIDs(list); err != nil || !slices.Equal(got, []string{fmt.Sprint(n)}) || len(list[0].Body) != 1<<20 {
+			t.Errorf("of large ones %q, %v", got, err)
+		}
 	}
 }
 
@@ -148,7 +142,7 @@ func TestFetch(t *testing.T) {
 	// A job that has used up the caller's attempts becomes a dead letter.
 	f.Flush()
 	f.push("a", "t")
-	check(t, f.reserve("t").Retry(t.Context(), 0))
+	check(t, f.reserve("t").Retry(t.Context(), 0, nil))
 	_, err := f.Fetch(t.Context(), client.FetchOptions{Topics: fetchTopics("t"), Max: 1, MaxAttempts: 1, NoWait: true})
 	if expectErr(t, "Fetch", err, client.ErrEmpty); !slices.Equal(f.dead("t"), []string{"a"}) {
 		t.Errorf("dead are %q", f.dead("t"))
@@ -171,7 +165,7 @@ func TestOneConnectionSuffices(t *testing.T) {
 				return err
 			}
 		}
-		list, err := c.ReserveBatch(t.Context(), "t", n, time.Minute)
+		list, err := c.Fetch(t.Context(), clienttest.Ready("t", n, time.Minute))
 		if err != nil || len(list) != n-1 {
 			return fmt.Errorf("reserved %d, %w", len(list), err)
 		}
@@ -185,4 +179,45 @@ func TestOneConnectionSuffices(t *testing.T) {
 	check(t, arrival(t, ended))
 	check(t, r.d.Ack(t.Context()))
 	f.Expect(state{})
+}
+
+// A job whose producer and consumer set no limit has the default one; a consumer may say that it has none.
+func TestDefaultMaxAttempts(t *testing.T) {
+	fetch := func(o client.FetchOptions, topic client.FetchTopic) func(f *fixture) ([]*client.Delivery, error) {
+		o.Max, topic.Topic = 1, "t"
+		o.Topics = []client.FetchTopic{topic}
+		return func(f *fixture) ([]*client.Delivery, error) { return f.Fetch(f.TB.Context(), o) }
+	}
+	none := client.FetchOptions{MaxAttempts: -1}
+	for name, c := range map[string]struct {
+		reserve func(f *fixture) ([]*client.Delivery, error)
+		want    int
+	}{
+		"Reserve": {func(f *fixture) ([]*client.Delivery, error) { return []*client.Delivery{f.reserve("t")}, nil }, client.DefaultMaxAttempts},
+		"ReserveBatch": {func(f *fixture) ([]*client.Delivery, error) {
+			return f.Fetch(f.TB.Context(), clienttest.Ready("t", 1, 0))
+		}, client.DefaultMaxAttempts},
+		"Fetch":                   {fetch(client.FetchOptions{}, client.FetchTopic{}), client.DefaultMaxAttempts},
+		"Fetch, no limit":         {fetch(none, client.FetchTopic{}), 0},
+		"Fetch, none of a topic":  {fetch(client.FetchOptions{MaxAttempts: 3}, client.FetchTopic{MaxAttempts: -1}), 0},
+		"Fetch, that of a topic":  {fetch(none, client.FetchTopic{MaxAttempts: 2}), 2},
+		"Fetch, the call's limit": {fetch(client.FetchOptions{MaxAttempts: 3}, client.FetchTopic{}), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			f.push("a", "t")
+			for n := 1; n <= client.DefaultMaxAttempts+1; n++ {
+				list, err := c.reserve(f)
+				check(t, err)
+				if d := list[0]; d.Attempt != n || d.MaxAttempts != c.want {
+					t.Fatalf("attempt %d of %d, want %d of %d", d.Attempt, d.MaxAttempts, n, c.want)
+				}
+				if err = list[0].Retry(t.Context(), 0, nil); n == c.want {
+					expectErr(t, "the last attempt", err, client.ErrExhausted)
+					return
+				}
+				check(t, err)
+			}
+		})
+	}
 }

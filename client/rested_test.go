@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // restedPool returns a pool with this many idle connections, and their IDs in Redis.
@@ -63,7 +64,7 @@ func (f *fixture) connectionIDs() []string {
 func TestShortDeadlinesLeaveThePool(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)
-	f.ReserveBatch(t.Context(), "t", 1, 0)
+	f.Fetch(t.Context(), clienttest.Ready("t", 1, 0))
 	const rested = 30
 	pool, ids := f.restedPool(rested)
 	c := client.New(pool)

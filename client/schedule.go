@@ -40,8 +40,8 @@ type Schedule struct {
 	Overlap Overlap
 	// Jitter is the most that a job is delayed at random. 0 means not at all.
 	Jitter time.Duration
-	// Options apply to each job: ReadyMaxLifetime, MaxAttempts, TTR and EmptyBody.
-	Options []PushOption
+	// Options apply to each job.
+	Options JobOptions
 }
 
 // Missed says what happens with missed occurrences. Those without a job are counted and logged by the server.
@@ -73,10 +73,6 @@ const (
 type ScheduleInfo struct {
 	// Schedule can be passed to Schedules.Set again. It has either Cron or Every.
 	Schedule
-	// ReadyMaxLifetime, MaxAttempts and TTR come from its Options; the last two are 0 if not set.
-	ReadyMaxLifetime time.Duration
-	MaxAttempts      int
-	TTR              time.Duration
 	// Owner is who keeps it, see Schedules.SetAll; empty if nobody does.
 	Owner string
 	// Next is the next occurrence, zero if there is none.
@@ -145,7 +141,8 @@ func (s *Schedules) put(ctx context.Context, schedule checkedSchedule) (next tim
 
 func (s Schedule) check() (checked checkedSchedule, err error) {
 	text := cron.Text(s.Cron, s.Every)
-	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime}}.with(s.Options)
+	o := pushOptions{Terms: store.Terms{Lifetime: DefaultExpireAfter}}
+	s.Options.apply(&o)
 	switch {
 	case store.LacksUnit(s.Every):
 		return checked, refusal("every", store.CheckUnit(s.Every))
@@ -153,8 +150,6 @@ func (s Schedule) check() (checked checkedSchedule, err error) {
 		return checked, invalid("every", "it has no meaning together with cron")
 	case text == "":
 		return checked, invalid("cron", "it is empty, and so is every")
-	case o.Policy != "" || o.Replicas.N != 0 || o.group != nil:
-		return checked, cmp.Or(o.wrong, invalid("option", "want ReadyMaxLifetime, MaxAttempts, TTR or EmptyBody"))
 	case s.Jitter < 0 || s.Jitter > MaxDelay:
 		return checked, invalid("jitter", fmt.Sprintf("%s is not from 0 to %s", duration.Format(s.Jitter), duration.Bound(MaxDelay)))
 	}
@@ -302,22 +297,13 @@ func (s *Schedules) List(ctx context.Context) (list []ScheduleInfo, err error) {
 func scheduleInfo(s store.Scheduled) ScheduleInfo {
 	of := ScheduleInfo{
 		Schedule: Schedule{Name: s.Name, Cron: s.Spec, Zone: s.Zone, Topic: s.Topic, Body: s.Body, Headers: store.HeadersOf(s.Headers), Missed: Missed(s.Missed), Overlap: Overlap(s.Overlap), Jitter: s.Jitter,
-			Options: []PushOption{ReadyMaxLifetime(s.Lifetime)}},
-		ReadyMaxLifetime: s.Lifetime, MaxAttempts: s.MaxAttempts, TTR: s.TTR, Owner: s.Source, Next: s.Next, Paused: s.Paused, LastID: s.LastID, Jobs: s.Ran,
+			Options: JobOptions{s.MaxAttempts, s.TTR, s.Lifetime, s.Body == ""}},
+		Owner: s.Source, Next: s.Next, Paused: s.Paused, LastID: s.LastID, Jobs: s.Ran,
 		Late: s.NotRun.Late, Overlapped: s.NotRun.Overlapped, WhilePaused: s.NotRun.Paused,
 		Past: each(s.Past, func(m store.Occurrence) Occurrence { return Occurrence{m.At, m.Outcome(), m.Late} }),
 	}
 	if spec, err := cron.Parse(s.Spec); err == nil && spec.Every() > 0 {
 		of.Cron, of.Every = "", spec.Every()
-	}
-	if s.MaxAttempts > 0 {
-		of.Options = append(of.Options, MaxAttempts(s.MaxAttempts))
-	}
-	if s.TTR > 0 {
-		of.Options = append(of.Options, TTR(s.TTR))
-	}
-	if s.Body == "" {
-		of.Options = append(of.Options, EmptyBody())
 	}
 	return of
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // hourly returns a schedule of topic t.
@@ -39,12 +40,12 @@ func TestSchedule(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	ctx := t.Context()
-	s := client.Schedule{Name: "tick", Every: 30 * time.Millisecond, Topic: "t", Body: "b", Options: []client.PushOption{client.MaxAttempts(3), client.TTR(time.Minute)}}
+	s := client.Schedule{Name: "tick", Every: 30 * time.Millisecond, Topic: "t", Body: "b", Options: client.JobOptions{MaxAttempts: 3, Lease: time.Minute}}
 	next, err := f.Schedules().Set(ctx, s)
 	check(t, err)
 	f.serve()
 	for n := range 3 {
-		d, err := f.Reserve(ctx, hangBound, 0, "t")
+		d, err := f.Reserve(ctx, 0, "t")
 		check(t, err)
 		if want := "{tick}@" + next.UTC().Format("2006-01-02T15:04:05.999Z07:00"); n == 0 && d.ID != want && f.scheduled("tick").Late == 0 {
 			t.Errorf("the first job is %s, want %s", d.ID, want)
@@ -89,7 +90,7 @@ func TestSchedulesAreRead(t *testing.T) {
 	ctx := t.Context()
 	full := client.Schedule{
 		Name: "full", Cron: "30 2 * * *", Zone: "Europe/Berlin", Topic: "t", Missed: client.MissedAll, Overlap: client.OverlapSkip, Jitter: 2 * time.Second,
-		Options: []client.PushOption{client.EmptyBody(), client.ReadyMaxLifetime(time.Hour), client.MaxAttempts(2), client.TTR(time.Minute)},
+		Options: client.JobOptions{EmptyBody: true, ExpireAfter: time.Hour, MaxAttempts: 2, Lease: time.Minute},
 	}
 	next, err := f.Schedules().Set(ctx, full)
 	check(t, err)
@@ -97,11 +98,11 @@ func TestSchedulesAreRead(t *testing.T) {
 	check(t, err)
 	all, err := f.Schedules().List(ctx)
 	check(t, err)
-	if len(all) != 2 || all[0].Name != "every" || all[0].Every != time.Hour || all[0].Cron != "" || all[0].Zone != "UTC" || all[0].Missed != client.MissedOnce || all[0].Overlap != client.OverlapAllow || all[0].ReadyMaxLifetime != client.DefaultReadyMaxLifetime {
+	if len(all) != 2 || all[0].Name != "every" || all[0].Every != time.Hour || all[0].Cron != "" || all[0].Zone != "UTC" || all[0].Missed != client.MissedOnce || all[0].Overlap != client.OverlapAllow || all[0].Options.ExpireAfter != client.DefaultExpireAfter {
 		t.Errorf("got %+v", all)
 	}
 	got := all[1]
-	if !got.Next.Equal(next) || got.ReadyMaxLifetime != time.Hour || got.MaxAttempts != 2 || got.TTR != time.Minute || len(got.Options) != 4 {
+	if !got.Next.Equal(next) {
 		t.Errorf("got %+v", got)
 	}
 	before := f.State()
@@ -110,7 +111,6 @@ func TestSchedulesAreRead(t *testing.T) {
 		check(t, err)
 	}
 	f.Expect(before)
-	got.Options, full.Options = nil, nil
 	if !reflect.DeepEqual(got.Schedule, full) {
 		t.Errorf("got  %+v\nwant %+v", got.Schedule, full)
 	}
@@ -183,10 +183,7 @@ func TestScheduleInvalid(t *testing.T) {
 		"invalid jitter: 30ns is less than a millisecond":                        with(func(s *client.Schedule) { s.Jitter = 30 }),
 		`invalid missed: "twice" is not one of ["once" "skip" "all"]`:            with(func(s *client.Schedule) { s.Missed = "twice" }),
 		`invalid overlap: "never" is not one of ["allow" "skip" "follow"]`:       with(func(s *client.Schedule) { s.Overlap = "never" }),
-		"invalid option: want ReadyMaxLifetime, MaxAttempts, TTR":                with(func(s *client.Schedule) { s.Options = []client.PushOption{client.Refuse} }),
-		"invalid option: want ReadyMaxLifetime":                                  with(func(s *client.Schedule) { s.Options = []client.PushOption{client.Once(time.Hour)} }),
-		"invalid max attempts: 0":                                                with(func(s *client.Schedule) { s.Options = []client.PushOption{client.MaxAttempts(0)} }),
-		"invalid option: it is nil":                                              with(func(s *client.Schedule) { s.Options = []client.PushOption{nil} }),
+		"invalid max attempts: -1":                                               with(func(s *client.Schedule) { s.Options.MaxAttempts = -1 }),
 		"invalid owner: it is empty":                                             errOf(c.Schedules().SetAll(ctx, "", nil)),
 		`set schedules "me": "a": invalid name: there are two schedules with it`: errOf(c.Schedules().SetAll(ctx, "me", []client.Schedule{hourly("a"), hourly("a")})),
 		"run schedule: invalid name: it is empty":                                errOf(c.Schedules().Run(ctx, "")),
@@ -259,8 +256,7 @@ func TestScheduleOfAPausedTopic(t *testing.T) {
 	}
 	check(t, errOf(f.Schedules().Remove(ctx, "tick")))
 	check(t, errOf(f.Resume(ctx, "t")))
-	jobs, err := f.PopBatch(ctx, "t", 250)
-	if err != nil || len(jobs) < 4 {
-		t.Errorf("then there are %d jobs, %v", len(jobs), err)
+	if jobs := clienttest.All(t, f.Client, clienttest.Popped("t", 250)); len(jobs) < 4 {
+		t.Errorf("then there are %d jobs", len(jobs))
 	}
 }

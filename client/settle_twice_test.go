@@ -122,10 +122,10 @@ func TestSettlementsAreBoundedInBytes(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
 	const blockers, retries = client.RoundTrips, 200
-	text := client.Cause(errors.New(strings.Repeat("x", 8<<10))) // 1.6 MiB in all
+	long := errors.New(strings.Repeat("x", 8<<10)) // 1.6 MiB in all
 	var calls []func() error
 	for _, d := range f.reserveAll(c, blockers+retries) {
-		calls = append(calls, func() error { return d.Retry(t.Context(), time.Hour, text) })
+		calls = append(calls, func() error { return d.Retry(t.Context(), time.Hour, long) })
 	}
 	errs, scripts := f.gather(blockers, c.Settlements, calls).release()
 	check(t, errors.Join(errs...))

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -29,9 +30,9 @@ func TestStats(t *testing.T) {
 	}
 	check(t, errOf(f.PushBatch(t.Context(), jobs(0, 6, "t", 0))))
 	check(t, errOf(f.PushBatch(t.Context(), jobs(6, 2, "t", time.Hour))))
-	check(t, f.reserve("t").Bury(t.Context(), "bad"))
+	check(t, f.reserve("t").Bury(t.Context(), errors.New("bad")))
 	check(t, f.reserve("t").Ack(t.Context()))
-	check(t, f.reserve("t").Retry(t.Context(), time.Hour))
+	check(t, f.reserve("t").Retry(t.Context(), time.Hour, nil))
 	f.reserve("t")
 	f.push("a", "u")
 	s, of := f.stats("t")

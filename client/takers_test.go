@@ -31,13 +31,10 @@ func (f *fixture) bears(c *client.Client, topic string) {
 // taker is a way to take a job.
 type taker func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error)
 
-// waiters has all ways to wait for a job.
+// waiters has all ways to wait for a job for a while.
 var waiters = map[string]taker{
 	"BPop": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
 		return c.BPop(ctx, timeout, topics[0], topics[1:]...)
-	},
-	"Reserve": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
-		return messageOf(c.Reserve(ctx, timeout, time.Hour, topics[0], topics[1:]...))
 	},
 	"Fetch": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
 		list, err := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics(topics...), Max: 1, Timeout: timeout, Lease: time.Hour})
@@ -72,7 +69,7 @@ func bpop(ctx context.Context, c *client.Client, timeout time.Duration, topics .
 // reserve runs a Reserve in the background, without a timeout.
 func reserve(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
 	return later(func() result {
-		d, err := c.Reserve(ctx, 0, lease, topics[0], topics[1:]...)
+		d, err := c.Reserve(ctx, lease, topics...)
 		m, err := messageOf(d, err)
 		return result{m: m, d: d, err: err}
 	})
@@ -110,7 +107,7 @@ func (f *fixture) reserveBy(c *client.Client, topic, id string, lease time.Durat
 // reserve reserves the topic's next job, for a minute.
 func (f *fixture) reserve(topic string) *client.Delivery {
 	f.TB.Helper()
-	d, err := f.Reserve(f.TB.Context(), hangBound, time.Minute, topic)
+	d, err := f.Reserve(f.TB.Context(), time.Minute, topic)
 	check(f.TB, err)
 	return d
 }

@@ -21,7 +21,7 @@ func TestTopic(t *testing.T) {
 	const orders client.Topic[order] = "orders"
 	values := []order{{}, {ID: "<1001> & \u2028 \"", Items: map[string]int{"鱼": 2}, Due: &due}}
 	for _, want := range values {
-		_, err := orders.Push(t.Context(), f.Client, want, 0, client.MaxAttempts(3))
+		_, err := orders.Push(t.Context(), f.Client, want, 0, client.JobOptions{MaxAttempts: 3})
 		check(t, err)
 		d := f.reserve("orders")
 		var got order
@@ -32,9 +32,9 @@ func TestTopic(t *testing.T) {
 			t.Errorf("got %+v of %q, want %+v", got, d.Body, want)
 		}
 	}
-	id, err := orders.PushAt(t.Context(), f.Client, values[0], due, client.Refuse)
+	pushed, err := orders.PushAt(t.Context(), f.Client, values[0], due, client.ID("order"), client.IfExists(client.Refuse()))
 	check(t, err)
-	if job, err := f.Get(t.Context(), id); err != nil || !job.Due.Equal(due) || job.Topic != "orders" || job.Body != `{"ID":"","Items":null,"Due":null}` {
+	if job, err := f.Get(t.Context(), pushed.ID); pushed.ID != "order" || err != nil || !job.Due.Equal(due) || job.Topic != "orders" || job.Body != `{"ID":"","Items":null,"Due":null}` {
 		t.Errorf("pushed for a time: %+v, %v", job, err)
 	}
 }
@@ -48,8 +48,10 @@ func TestTopicRefuses(t *testing.T) {
 	_, pushedAt := channels.PushAt(t.Context(), f.Client, nil, time.Now())
 	_, unnamed := client.Topic[int]("").Push(t.Context(), f.Client, 1, 0)
 	_, delayed := client.Topic[int]("t").Push(t.Context(), f.Client, 1, -1)
+	_, other := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0, client.ID("b"))
+	_, empty := client.Topic[int]("t").Push(t.Context(), f.Client, 1, 0, client.ID(""))
 	_, nobody := client.Topic[int]("t").Push(t.Context(), nil, 1, 0)
-	for name, err := range map[string]error{"Message": encoded, "Push": pushed, "PushAt": pushedAt, "no name": unnamed, "a delay": delayed, "no client": nobody} {
+	for name, err := range map[string]error{"Message": encoded, "Push": pushed, "PushAt": pushedAt, "no name": unnamed, "a delay": delayed, "no client": nobody, "two IDs": other, "an empty ID": empty} {
 		if !errors.Is(err, client.ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}

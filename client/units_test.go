@@ -28,16 +28,13 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 			return c.Reschedule(ctx, "here", d)
 		},
 		"Retry": func(ctx context.Context, _ *client.Client, d time.Duration) error {
-			return f.reserve("u").Retry(ctx, d)
+			return f.reserve("u").Retry(ctx, d, nil)
 		},
-		"Snooze": func(ctx context.Context, _ *client.Client, d time.Duration) error {
-			return f.reserve("u").Snooze(ctx, d)
+		"Release": func(ctx context.Context, _ *client.Client, d time.Duration) error {
+			return f.reserve("u").Release(ctx, d)
 		},
 		"BPop": func(ctx context.Context, c *client.Client, d time.Duration) error {
 			return errOf(c.BPop(ctx, d, "none"))
-		},
-		"Reserve": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			return errOf(c.Reserve(ctx, d, time.Hour, "none"))
 		},
 		"Fetch": func(ctx context.Context, c *client.Client, d time.Duration) error {
 			return errOf(c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d}))

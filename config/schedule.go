@@ -14,18 +14,18 @@ import (
 
 // Schedule is a [schedule.NAME] section: a periodic job.
 type Schedule struct {
-	Name             string
-	Cron             string // five fields, "@daily" and the like, or "@every 90s"
-	Zone             string // name of Cron's time zone
-	Topic            string
-	Body             string        // the name, if the section has none
-	Headers          string        // a JSON object of texts, or empty
-	Missed           string        // "once", "skip" or "all"
-	Overlap          string        // "allow", "skip" or "follow"
-	Jitter           time.Duration // maximum random delay of a job
-	MaxAttempts      int           // 0: the consumer decides
-	TTR              time.Duration // 0: the consumer decides
-	ReadyMaxLifetime time.Duration
+	Name        string
+	Cron        string // five fields, "@daily" and the like, or "@every 90s"
+	Zone        string // name of Cron's time zone
+	Topic       string
+	Body        string        // the name, if the section has none
+	Headers     string        // a JSON object of texts, or empty
+	Missed      string        // "once", "skip" or "all"
+	Overlap     string        // "allow", "skip" or "follow"
+	Jitter      time.Duration // maximum random delay of a job
+	MaxAttempts int           // 0: the consumer decides
+	Lease       time.Duration // 0: the consumer decides
+	ExpireAfter time.Duration
 }
 
 // schedulePrefix is the prefix of schedules' sections.
@@ -45,8 +45,8 @@ func (s *Schedule) keys() []key {
 			"or skip: no job while the previous one is not done; or follow: the newest one after it"},
 		{"jitter", "0", number(&s.Jitter, time.Second, 0, largest), "maximum random delay of a job in seconds"},
 		{"max_attempts", "0", number(&s.MaxAttempts, 1, 0, largest), "attempts per job, 0: the consumer decides"},
-		{"ttr", "0", number(&s.TTR, time.Second, 0, 86_400), "seconds a job is reserved for, 0: the consumer decides"},
-		{"ready_max_lifetime", "604800", number(&s.ReadyMaxLifetime, time.Second, 1, largest), "seconds a ready job is kept"},
+		{"lease", "0", number(&s.Lease, time.Second, 0, 86_400), "seconds a job is reserved for, 0: the consumer decides"},
+		{"expire_after", "604800", number(&s.ExpireAfter, time.Second, 1, largest), "seconds a ready job is kept"},
 	})
 }
 

@@ -20,8 +20,8 @@ missed = all
 overlap = skip
 jitter = 30
 max_attempts = 3
-ttr = 60
-ready_max_lifetime = 3600
+lease = 60
+expire_after = 3600
 [redis]
 port = 6380
 [schedule.second friday]

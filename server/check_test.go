@@ -159,7 +159,7 @@ func TestCheckInACluster(t *testing.T) {
 	_, err = c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, time.Millisecond)
 	check(t, err)
 	defer w.run()()
-	d, err := c.Reserve(t.Context(), hangs, time.Minute, "t")
+	d, err := c.Reserve(t.Context(), time.Minute, "t")
 	check(t, err)
 	check(t, d.Ack(t.Context()))
 	w.log.expectErrors(t)
@@ -176,14 +176,14 @@ func TestCheckMayPass(t *testing.T) {
 		{"unreachable", func(w *world) { w.Kill() }, "connection refused"},
 		{"hanging", func(w *world) {
 			w.Hang()
-			w.server = New(w.poolWith(100*time.Millisecond), Options{})
+			w.server = New(w.poolWith(100*time.Millisecond), Options{Logger: quiet})
 		}, "i/o timeout"},
 		{"replica", func(w *world) { w.Do("REPLICAOF", "127.0.0.1", "1") }, "READONLY"},
 		{"broken pool", func(w *world) { w.Do("SET", prefix+"job_pool", "no zset") }, "job pool delayer:job_pool"},
 		{"loading", func(w *world) {
 			m := miniredis.RunT(t)
 			m.SetError("LOADING Redis is loading the dataset in memory")
-			w.server = New(w.poolTo(m.Addr(), time.Second), Options{})
+			w.server = New(w.poolTo(m.Addr(), time.Second), Options{Logger: quiet})
 		}, "LOADING"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -26,7 +27,7 @@ func ExampleServer_Run() {
 	defer pool.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
+	go func() { ended <- server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx) }()
 
 	c := client.New(pool)
 	defer c.Close()

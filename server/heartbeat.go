@@ -23,7 +23,7 @@ const (
 	signOffWait = time.Second
 )
 
-// heartbeat keeps the state that a running server writes to Redis once a second. It observes its own Server.
+// heartbeat keeps the state that a running server writes to Redis once a second.
 type heartbeat struct {
 	began   time.Time
 	tried   time.Time // the last attempt to write
@@ -61,29 +61,25 @@ func (h *heartbeat) end() {
 	h.state, h.told, h.failing = store.ServerState{}, store.ServerState{}, nil
 }
 
-func (h *heartbeat) Moved(_ string, m Moved) {
+func (h *heartbeat) moved(m store.Moved) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.state.Moved += int64(m.Jobs)
-	h.state.Returned += int64(m.Returned)
-	h.state.Lateness = h.state.Lateness.Plus(store.Lateness(m.Late))
+	h.state.Moved += int64(len(m.IDs))
+	h.state.Returned += int64(m.Lapsed)
+	h.state.Lateness = h.state.Lateness.Plus(m.Late)
 }
 
-func (h *heartbeat) Dropped(jobs int) {
+func (h *heartbeat) dropped(jobs int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.state.Dropped += int64(jobs)
 }
 
-func (h *heartbeat) Passed(time.Duration, error) {
+func (h *heartbeat) passed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.state.Passes++
 }
-
-func (*heartbeat) Called(string, time.Duration) {}
-
-func (*heartbeat) Fired(Fired) {}
 
 // failed records the result of a mover's pass. If several fail, the state has the error of the first.
 func (h *heartbeat) failed(mover int, err error) {

@@ -62,7 +62,7 @@ func TestHeartbeat(t *testing.T) {
 	w.push("b", "u", 3)
 	w.Do("ZADD", prefix+"job_pool", 1, "orphan")
 	all := w.awaitServer(t, "state of all", func(s store.ServerState) bool { return s.Moved == 3 && s.Dropped == 1 })
-	if all.ID != first.ID || !all.Started.Equal(first.Started) || all.Returned != 1 || all.Passes <= first.Passes || all.Lateness.Counts[len(LatenessBounds)] != 3 || all.Lateness.Sum < 3*1.6e9 {
+	if all.ID != first.ID || !all.Started.Equal(first.Started) || all.Returned != 1 || all.Passes <= first.Passes || all.Lateness.Counts[len(store.LatenessBounds)] != 3 || all.Lateness.Sum < 3*1.6e9 {
 		t.Errorf("server %+v\nwas %+v", all, first)
 	}
 	stop()
@@ -132,8 +132,8 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 // TestHeartbeatIsDue checks the times of heartbeats: once a second if anything but passes happened, every 10 s
 // otherwise, and no earlier after a refusal.
 func TestHeartbeatIsDue(t *testing.T) {
-	moved := func(h *heartbeat) { h.Moved("t", Moved{Jobs: 1}) }
-	passed := func(h *heartbeat) { h.Passed(time.Second, nil) }
+	moved := func(h *heartbeat) { h.moved(store.Moved{Batch: store.Batch{IDs: store.IDs{"a"}}}) }
+	passed := func(h *heartbeat) { h.passed() }
 	isDue := func(h *heartbeat, now time.Time) bool {
 		_, isDue := h.next(now)
 		return isDue
@@ -145,9 +145,9 @@ func TestHeartbeatIsDue(t *testing.T) {
 		"nothing":    {func(*heartbeat) {}, renewEvery},
 		"a pass":     {passed, renewEvery},
 		"a job":      {moved, heartbeatEvery},
-		"a lease":    {func(h *heartbeat) { h.Moved("t", Moved{Returned: 1}) }, heartbeatEvery},
-		"lateness":   {func(h *heartbeat) { h.Moved("t", Moved{Late: Lateness{Sum: 1}}) }, heartbeatEvery},
-		"an orphan":  {func(h *heartbeat) { h.Dropped(1) }, heartbeatEvery},
+		"a lease":    {func(h *heartbeat) { h.moved(store.Moved{Lapsed: 1}) }, heartbeatEvery},
+		"lateness":   {func(h *heartbeat) { h.moved(store.Moved{Late: store.Lateness{Sum: 1}}) }, heartbeatEvery},
+		"an orphan":  {func(h *heartbeat) { h.dropped(1) }, heartbeatEvery},
 		"a failure":  {func(h *heartbeat) { h.failed(0, errors.New("no")) }, heartbeatEvery},
 		"a refusal":  {func(h *heartbeat) { moved(h); h.refused = true }, renewEvery},
 		"no refusal": {func(h *heartbeat) { moved(h); passed(h) }, heartbeatEvery},

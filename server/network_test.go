@@ -111,7 +111,7 @@ func TestLongIDsOverASlowNetwork(t *testing.T) {
 			w := newWorld(t)
 			proxy := redistest.StartProxy(t, w.Addr)
 			proxy.Limit(c.bytesPerSecond)
-			w.server = New(w.poolTo(proxy.Addr, 500*time.Millisecond), Options{Interval: 10 * time.Millisecond})
+			w.server = New(w.poolTo(proxy.Addr, 500*time.Millisecond), Options{Logger: quiet, Interval: 10 * time.Millisecond})
 			var ids []string
 			for n := range c.jobs {
 				ids = append(ids, fmt.Sprintf("%03d", n)+strings.Repeat("x", 100<<10))

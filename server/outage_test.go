@@ -109,7 +109,8 @@ func TestOutageOfSeveral(t *testing.T) {
 	log.expectErrors(t, "Redis: connection refused")
 }
 
-// Any handler gets IDs as text; a handler that needs no strings gets them as bytes.
+// Any handler gets IDs as text; a handler that needs no strings gets them as bytes. Without a logger, slog.Default is
+// used.
 func TestLog(t *testing.T) {
 	var out bytes.Buffer
 	text := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -134,5 +135,7 @@ func TestLog(t *testing.T) {
 	if got, want := out.String(), "level=INFO msg=ready topic=t ids=\"[1 2]\"\nlevel=INFO+2 msg=over\nlevel=ERROR msg=broken\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	say(Options{}) // without effect
+	if New(nil, Options{}).log != slog.Default() {
+		t.Error("without a logger, want slog.Default()")
+	}
 }

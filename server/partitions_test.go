@@ -180,7 +180,7 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 	cheapest := func(partitions int) float64 {
 		w := newWorld(t)
 		passes := newCounter()
-		w.server = New(w.pool(), Options{Interval: interval, Partitions: partitions, Observer: passes})
+		w.server = New(w.pool(), Options{Logger: quiet, Interval: interval, Partitions: partitions, Hooks: passes.hooks()})
 		w.run()
 		awaitPasses := func(n int) {
 			until(t, "passes", func() bool { return passes.passesSoFar() >= n })

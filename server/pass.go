@@ -124,7 +124,7 @@ func (p *pass) end(ctx context.Context, err error) {
 		p.mover.failing = err != nil
 		p.mover.server.heartbeat.failed(p.mover.number, named)
 	}
-	p.mover.server.observe(func(o Observer) { o.Passed(time.Since(p.started), named) })
+	p.mover.server.passed(time.Since(p.started), named)
 	if len(p.mover.stuck.last) > 0 && err == nil && ctx.Err() == nil {
 		p.mover.stuck.forget(p.mover.now)
 	}
@@ -230,8 +230,7 @@ func (p *pass) recordMoved(moved store.Moved, found time.Time) {
 		if len(p.mover.stuck.last) > 0 {
 			p.mover.stuck.over(topicTrouble(moved.Topic))
 		}
-		made := Moved{len(moved.IDs), moved.Lapsed, Lateness(moved.Late)}
-		p.mover.server.observe(func(o Observer) { o.Moved(moved.Topic, made) })
+		p.mover.server.moved(moved)
 		p.ready = append(p.ready, moved.Batch)
 		p.cantPublish, p.woken = cmp.Or(p.cantPublish, moved.CantPublish), p.woken || moved.Woken
 	case moved.Skipped > 0: // another server may have put them back into the pool
@@ -246,7 +245,7 @@ func (p *pass) receiveDropped(ctx context.Context, dropping *store.Call[store.Dr
 		p.nextBy(p.mover.stuck.every)
 	}
 	if n := len(dropped.IDs); n > 0 {
-		p.mover.server.observe(func(o Observer) { o.Dropped(n) })
+		p.mover.server.dropped(n)
 		logJobs(p.mover.log, slog.LevelError, "Job bucket has expired or is incomplete, job dropped", "", dropped.IDs)
 	}
 	return err

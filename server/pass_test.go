@@ -38,7 +38,7 @@ func TestPass(t *testing.T) {
 		t.Run(fmt.Sprintf("%d jobs in %d topics", c.jobs, c.topics), func(t *testing.T) {
 			w.TB = t
 			w.many(c.jobs, c.topics)
-			w.server = New(w.pool(), Options{})
+			w.server = New(w.pool(), Options{Logger: quiet})
 			w.expectPass(c.jobs, 0)
 			w.expectManyMoved(c.jobs, c.topics)
 			w.expectPass(0, 0)
@@ -249,7 +249,7 @@ func TestStallBudget(t *testing.T) {
 	}{{1, minBatch, firstBatch}, {time.Hour, firstBatch + 1, maxBatch}} {
 		const jobs = 50000
 		w.many(jobs, 1)
-		w.server = New(w.pool(), Options{StallBudget: c.budget})
+		w.server = New(w.pool(), Options{Logger: quiet, StallBudget: c.budget})
 		sizes := 0
 		w.onLook(func(int) { sizes = max(sizes, w.mover().batch.size()) })
 		w.expectPass(jobs, 0)

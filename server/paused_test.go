@@ -163,7 +163,7 @@ func TestPausesCostOneCommand(t *testing.T) {
 	w.SetUser("~delayer:{0}:* ~delayer:{3}:* ~delayer:{5}:* +@all")
 	_, err := p.Stores[5].Resume("t", 1).Do(t.Context())
 	check(t, err)
-	w.server = New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), Options{Partitions: 16})
+	w.server = New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), Options{Logger: quiet, Partitions: 16})
 	if some := numbers(); !slices.Equal(some, []int{0, 3}) {
 		t.Errorf("with keys of three partitions: partitions %d, want 0 and 3", some)
 	}

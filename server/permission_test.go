@@ -139,7 +139,7 @@ func TestCheckChannels(t *testing.T) {
 // server starts with that user.
 func TestAdviceIsForPermissions(t *testing.T) {
 	t.Parallel()
-	s := New(newWorld(t).pool(), Options{})
+	s := New(newWorld(t).pool(), Options{Logger: quiet})
 	for _, c := range []struct {
 		why     redis.Error
 		advised bool

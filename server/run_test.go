@@ -276,5 +276,5 @@ func TestUnusable(t *testing.T) {
 	if after := w.Do("DBSIZE"); after != before {
 		t.Errorf("%v keys, there were %v", after, before)
 	}
-	check(t, New(pool, Options{Interval: time.Millisecond, DeadMaxAge: time.Hour}).Pass(t.Context()))
+	check(t, New(pool, Options{Logger: quiet, Interval: time.Millisecond, DeadMaxAge: time.Hour}).Pass(t.Context()))
 }

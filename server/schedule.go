@@ -270,7 +270,9 @@ func (p *pass) reportFired(f store.Firing, fired store.Fired) {
 			ids = append(ids, []byte(store.OccurrenceID(f.Name, m.At)))
 		}
 	}
-	p.mover.server.observe(func(o Observer) { o.Fired(what) })
+	if hook := p.mover.server.options.Hooks.Fired; hook != nil {
+		hook(what)
+	}
 	if fired.Followed != "" {
 		ids = store.IDs{[]byte(fired.Followed)}
 	}

@@ -226,12 +226,12 @@ func TestOccurrencesWithoutJobs(t *testing.T) {
 	w.log.awaitError(t, "Schedule \"overlaps\", occurrences without a job: 2, because the previous job is not done")
 }
 
-// An Observer is told what was fired. Lateness counts for the last occurrence with a job; the overlapping ones have none.
+// The hook is told what was fired. Lateness counts for the last occurrence with a job; the overlapping ones have none.
 func TestLatenessOfSchedulesThatOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := newCounter()
-	w.server.observers = append(w.server.observers, o)
+	w.server.options.Hooks = o.hooks()
 	s := aSchedule("a", "@every 1h")
 	s.Missed, s.Overlap = store.MissedAll, store.OverlapSkip
 	w.schedule(s, -3*time.Hour-time.Second)
@@ -249,7 +249,7 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 	defer pool.Close()
 	zone, err := time.LoadLocation("Europe/Berlin")
 	check(t, err)
-	s := New(pool, Options{})
+	s := New(pool, Options{Logger: quiet})
 	at := time.Date(2031, 3, 29, 2, 30, 0, 0, zone) // the night before the clocks change
 	daily, often := aSchedule("daily", "30 2 * * *"), aSchedule("often", "*/30 * * * *")
 	daily.Zone, often.Zone, often.Topic = "Europe/Berlin", "Europe/Berlin", "u"
@@ -321,7 +321,7 @@ func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
 				check(t, err)
 				return at
 			}
-			server := New(pool, Options{})
+			server := New(pool, Options{Logger: quiet})
 			s := aSchedule("a", c.spec)
 			if c.change != nil {
 				c.change(&s)

@@ -50,10 +50,10 @@ type Options struct {
 	// DeadMax is the most dead letters of a topic; the oldest are dropped. 0 means no bound.
 	DeadMax int
 	// Logger gets moves at slog.LevelInfo, failures at slog.LevelError, and the end of a failure at slog.LevelInfo + 2. nil
-	// logs nothing.
+	// means slog.Default().
 	Logger *slog.Logger
-	// Observer receives moves, passes and their times. nil means no observer.
-	Observer Observer
+	// Hooks are called for moves, passes and their times.
+	Hooks Hooks
 	// Version is shown in the server's entry in Redis.
 	Version string
 }
@@ -84,7 +84,7 @@ func (o Options) withDefaults() Options {
 	o.Prefix = cmp.Or(o.Prefix, store.DefaultPrefix)
 	o.StallBudget = cmp.Or(max(o.StallBudget, 0), 2*time.Millisecond)
 	o.DeadMaxAge = cmp.Or(o.DeadMaxAge, 14*24*time.Hour)
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o
 }
 
@@ -99,8 +99,7 @@ type Server struct {
 
 	dead      atomic.Pointer[deadLimits]
 	untagged  redisconn.Reminder
-	observers []Observer // including heartbeat
-	heartbeat heartbeat  // without an ID unless the server runs
+	heartbeat heartbeat // without an ID unless the server runs
 
 	test testHooks
 }
@@ -138,10 +137,6 @@ func New(r Redis, o Options) *Server {
 			outages = newOutages(log)
 		}
 		s.movers = append(s.movers, newMover(s, i, partition, log, outages))
-	}
-	s.observers = []Observer{&s.heartbeat}
-	if o.Observer != nil {
-		s.observers = append(s.observers, o.Observer)
 	}
 	return s
 }

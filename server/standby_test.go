@@ -326,7 +326,7 @@ func TestNewcomerIsNoticed(t *testing.T) {
 	if n, most := w.Calls()-w.Calls("config|resetstat"), 10; n > most || w.Calls("hrandfield") > 0 {
 		t.Errorf("a heartbeat of one that is alone takes %d commands, want %d", n, most)
 	}
-	second := New(w.pool(), Options{})
+	second := New(w.pool(), Options{Logger: quiet})
 	second.heartbeat.begin("", time.Second, began)
 	second.writeHeartbeat(t.Context(), began)
 	w.server.writeHeartbeat(t.Context(), began.Add(3*renewEvery))
@@ -425,7 +425,7 @@ func TestManyServers(t *testing.T) {
 			var done sync.WaitGroup
 			results := make([]result, servers)
 			for n := range servers {
-				s := New(w.pool(), Options{})
+				s := New(w.pool(), Options{Logger: quiet})
 				s.movers[0].batch = batchSize{budget: 1, current: 1000} // the first reads overlap completely, later reads are smaller
 				s.test.beforeMove = together.wait
 				done.Go(func() {

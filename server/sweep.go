@@ -100,7 +100,7 @@ func (m *mover) sweepTopics() *sweep {
 			}
 			swept, err := m.store.Sweep(ctx, at)
 			for _, stale := range swept.Gone {
-				m.server.observe(func(o Observer) { o.Dropped(len(stale.IDs)) })
+				m.server.dropped(len(stale.IDs))
 				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 			}
 			at = swept.Last

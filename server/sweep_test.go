@@ -87,7 +87,7 @@ func TestSweepsInTurns(t *testing.T) {
 			w := newWorld(t)
 			w.Do("EVAL", "for i = 1, tonumber(ARGV[1]) do "+c.each+" end "+c.last, 0, topics)
 			passes := newCounter()
-			w.server = New(w.pool(), Options{Logger: w.log.logger(), Interval: time.Minute, DeadMaxAge: -1, DeadMax: 1, Observer: passes})
+			w.server = New(w.pool(), Options{Logger: w.log.logger(), Interval: time.Minute, DeadMaxAge: -1, DeadMax: 1, Hooks: passes.hooks()})
 			defer w.run()()
 			until(t, c.says, func() bool {
 				info, errors := w.log.lines()

@@ -12,6 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/delayerotel"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -21,7 +22,7 @@ import (
 // reserved reserves the next job of topic t.
 func (f *fixture) reserved() *client.Delivery {
 	f.TB.Helper()
-	d, err := f.Reserve(f.TB.Context(), time.Minute, time.Minute, "t")
+	d, err := f.Reserve(f.TB.Context(), time.Minute, "t")
 	check(f.TB, err)
 	f.done()
 	return d
@@ -34,7 +35,7 @@ var spansOfCalls = map[string]struct {
 }{
 	"push": {func(ctx context.Context, f *fixture) {
 		f.push(client.Message{ID: "a"}, time.Hour)
-		f.push(client.Message{ID: "a"}, time.Hour, client.Refuse)
+		f.push(client.Message{ID: "a"}, time.Hour, client.IfExists(client.Refuse()))
 	}, []string{
 		"producer push t, 0 links: delayer.push.outcome=created destination.name=t message.id=a operation.type=send",
 		"producer push t, 0 links: delayer.push.outcome=refused destination.name=t message.id=a operation.type=send",
@@ -68,13 +69,13 @@ var spansOfCalls = map[string]struct {
 		defer cancel()
 		f.BPop(short, 0, "t")
 	}, []string{"client bpop t, 1 links: destination.name=t message.id=a operation.type=receive"}},
-	"wrong pop": {func(ctx context.Context, f *fixture) { f.PopBatch(ctx, "t", 0) },
+	"wrong pop": {func(ctx context.Context, f *fixture) { f.Fetch(ctx, clienttest.Popped("t", 0)) },
 		[]string{"client pop batch t, 0 links: batch.message_count=0 destination.name=t error.type=invalid operation.type=receive; Error"}},
 	"batches": {func(ctx context.Context, f *fixture) {
 		f.PushBatch(ctx, []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
 		f.push(client.Message{ID: "a"}, 0)
 		f.done()
-		list, err := f.ReserveBatch(ctx, "t", 10, 0)
+		list, err := f.Fetch(ctx, clienttest.Ready("t", 10, 0))
 		check(f.TB, err)
 		f.ExtendBatch(ctx, list, time.Hour)
 		f.AckBatch(ctx, list)
@@ -88,13 +89,13 @@ var spansOfCalls = map[string]struct {
 		f.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1})
 	}, nil},
 	"settle": {func(ctx context.Context, f *fixture) {
-		f.push(client.Message{ID: "a"}, 0, client.MaxAttempts(2))
+		f.push(client.Message{ID: "a"}, 0, client.JobOptions{MaxAttempts: 2})
 		d := f.reserved()
 		d.Extend(ctx, time.Hour)
-		d.Retry(ctx, 0)
+		d.Retry(ctx, 0, nil)
 		d.Ack(ctx)
 		second := f.reserved()
-		second.Retry(ctx, 0)
+		second.Retry(ctx, 0, nil)
 	}, []string{"client retry t, 1 links: delayer.job.attempt=2 destination.name=t message.id=a operation.type=settle"}},
 	"lost lease": {func(ctx context.Context, f *fixture) {
 		f.push(client.Message{ID: "a"}, 0)
@@ -197,12 +198,12 @@ func (f *fixture) linksTo(s trace.ReadOnlySpan, n int) bool {
 	return len(links) == 1 && links[0].SpanContext.SpanID() == f.spans.Ended()[n].SpanContext().SpanID()
 }
 
-// A snoozed job has not failed.
-func TestSnooze(t *testing.T) {
+// A released job has not failed.
+func TestRelease(t *testing.T) {
 	f := start(t)
 	f.push(client.Message{ID: "a"}, 0)
 	mux := worker.NewMux()
-	mux.HandleFunc("t", func(context.Context, *worker.Job) error { return worker.Snooze(time.Hour) })
+	mux.HandleFunc("t", func(context.Context, *worker.Job) error { return worker.Release(time.Hour) })
 	worker.New(f.Client, mux, worker.Options{Logger: slog.New(slog.DiscardHandler)}).RunOne(t.Context(), "t")
 	for _, s := range f.done() {
 		if s.Status().Description != "" {
@@ -270,7 +271,7 @@ func TestWithoutSDK(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	f := start(t)
 	f.push(client.Message{ID: "a"}, 0)
-	f.push(client.Message{ID: "a"}, 0, client.Refuse)
+	f.push(client.Message{ID: "a"}, 0, client.IfExists(client.Refuse()))
 	f.Push(t.Context(), client.Message{Topic: "t"}, 0)
 	f.PushBatch(t.Context(), []client.Item{{Message: client.Message{ID: "b", Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "u", Body: "2"}}})
 	f.handled("t", nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ func (f *fixture) open(opts ...delayerotel.Option) *client.Client {
 
 func (f *fixture) serve() {
 	f.TB.Helper()
-	redistest.Background(f.TB, server.New(f.Pool(), server.Options{}).Run)
+	redistest.Background(f.TB, server.New(f.Pool(), server.Options{Logger: slog.New(slog.DiscardHandler)}).Run)
 }
 
 func (f *fixture) push(m client.Message, delay time.Duration, opts ...client.PushOption) {

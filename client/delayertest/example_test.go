@@ -141,7 +141,7 @@ func ExampleDelayer_Forward() {
 		t.Fatal(err)
 	}
 	for range 2 {
-		delivery, err := c.Reserve(t.Context(), time.Second, 30*time.Second, "close_order")
+		delivery, err := c.Reserve(t.Context(), 30*time.Second, "close_order")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func ExampleDelayer_Forward_schedule() {
 
 	d := delayertest.New(t)
 	invoice := client.Schedule{Name: "invoice", Cron: "30 2 1 * *", Zone: "Europe/Berlin", Topic: "invoice", Body: "all"}
-	invoice.Options = []client.PushOption{client.ReadyMaxLifetime(400 * 24 * time.Hour)} // because nobody consumes them
+	invoice.Options = client.JobOptions{ExpireAfter: 400 * 24 * time.Hour} // because nobody consumes them
 	if _, err := d.Client().Schedules().Set(t.Context(), invoice); err != nil {
 		t.Fatal(err)
 	}

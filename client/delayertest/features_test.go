@@ -7,6 +7,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/delayertest"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // TestForwardLimit: limits admit more jobs as time passes and when leases end.
@@ -28,7 +29,7 @@ func TestForwardLimit(t *testing.T) {
 				t.Errorf("reserved %q", job.ID)
 			}
 			d.Forward(t, 59*time.Second)
-			if _, err := d.Client().ReserveBatch(t.Context(), topic, 1, time.Minute); !errors.Is(err, client.ErrEmpty) {
+			if _, err := d.Client().Fetch(t.Context(), clienttest.Ready(topic, 1, time.Minute)); !errors.Is(err, client.ErrEmpty) {
 				t.Errorf("a second early: %v", err)
 			}
 			d.Forward(t, time.Second+time.Millisecond)
@@ -51,7 +52,7 @@ func TestForwardWakesThrottled(t *testing.T) {
 			reserve(t, d, time.Hour)
 			got := make(chan error, 1)
 			go func() {
-				_, err := d.Client().Reserve(t.Context(), patience, time.Hour, topic)
+				_, err := d.Client().Reserve(t.Context(), time.Hour, topic)
 				got <- err
 			}()
 			d.Forward(t, time.Hour+time.Millisecond)
@@ -64,10 +65,10 @@ func TestForwardWakesThrottled(t *testing.T) {
 func TestForwardOnce(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
-	push(t, d, "a", 0, client.Once(time.Hour))
+	push(t, d, "a", 0, client.IfExists(client.Once(time.Hour)))
 	check(t, reserve(t, d, time.Minute).Ack(t.Context()))
 	for _, want := range []error{client.ErrExists, nil} {
-		if _, err := d.Client().Push(t.Context(), client.Message{ID: "a", Topic: topic, Body: "b"}, 0, client.Once(time.Hour)); !errors.Is(err, want) {
+		if _, err := d.Client().Push(t.Context(), client.Message{ID: "a", Topic: topic, Body: "b"}, 0, client.IfExists(client.Once(time.Hour))); !errors.Is(err, want) {
 			t.Errorf("pushed again: %v, want %v", err, want)
 		}
 		d.Forward(t, time.Hour)

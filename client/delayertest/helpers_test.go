@@ -12,6 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/delayertest"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -31,7 +32,7 @@ func push(t *testing.T, d *delayertest.Delayer, id string, delay time.Duration, 
 
 func reserve(t *testing.T, d *delayertest.Delayer, lease time.Duration) *client.Delivery {
 	t.Helper()
-	list, err := d.Client().ReserveBatch(t.Context(), topic, 1, lease)
+	list, err := d.Client().Fetch(t.Context(), clienttest.Ready(topic, 1, lease))
 	check(t, err)
 	return list[0]
 }
@@ -70,7 +71,7 @@ func newWorker(d *delayertest.Delayer, h worker.HandlerFunc) *worker.Worker {
 	mux.Handle(topic, h)
 	return worker.New(d.Client(), mux, worker.Options{
 		MaxAttempts: 2,
-		Backoff:     func(int, error) time.Duration { return time.Minute },
+		Backoff:     func(*worker.Job, error) time.Duration { return time.Minute },
 		Logger:      slog.New(slog.DiscardHandler),
 	})
 }

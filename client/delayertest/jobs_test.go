@@ -19,7 +19,7 @@ func TestJobs(t *testing.T) {
 	d := delayertest.New(t)
 	for _, id := range []string{"dead", "later dead"} {
 		push(t, d, id, 0)
-		check(t, reserve(t, d, 0).Bury(t.Context(), "torn"))
+		check(t, reserve(t, d, 0).Bury(t.Context(), errors.New("torn")))
 		d.Forward(t, time.Second)
 	}
 	push(t, d, "reserved", 0)
@@ -102,7 +102,7 @@ func TestBadUse(t *testing.T) {
 func TestHandleTooSlow(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
-	push(t, d, "a", 0, client.TTR(time.Minute))
+	push(t, d, "a", 0, client.JobOptions{Lease: time.Minute})
 	w := newWorker(d, func(context.Context, *worker.Job) error {
 		d.Forward(t, time.Minute)
 		return nil
@@ -121,7 +121,7 @@ func TestHandleExhausted(t *testing.T) {
 		t.Error("the handler is called")
 		return nil
 	})
-	push(t, d, "a", 0, client.MaxAttempts(1))
+	push(t, d, "a", 0, client.JobOptions{MaxAttempts: 1})
 	reserve(t, d, time.Minute)
 	d.Forward(t, time.Minute)
 	message := failure(t, func(t testing.TB) { d.Handle(t, w, topic) })
@@ -134,15 +134,15 @@ func TestHandleExhausted(t *testing.T) {
 func TestDeadJobsTellTheirOptions(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
-	push(t, d, "a", 0, client.MaxAttempts(3), client.TTR(time.Minute))
+	push(t, d, "a", 0, client.JobOptions{MaxAttempts: 3, Lease: time.Minute})
 	job := reserve(t, d, 0)
-	check(t, job.Bury(t.Context(), "broken", client.Cause(errors.New("no such order"))))
-	push(t, d, "a", time.Hour, client.MaxAttempts(7))
+	check(t, job.Bury(t.Context(), errors.New("no such order")))
+	push(t, d, "a", time.Hour, client.JobOptions{MaxAttempts: 7})
 	push(t, d, "b", 0)
-	check(t, reserve(t, d, 0).Bury(t.Context(), "broken"))
+	check(t, reserve(t, d, 0).Bury(t.Context(), errors.New("broken")))
 	want := map[string]client.JobInfo{
-		"a": {Message: client.Message{ID: "a", Topic: topic, Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 1, MaxAttempts: 3, TTR: time.Minute, Error: "no such order", Reason: "broken"},
-		"b": {Message: client.Message{ID: "b", Topic: topic, Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 1, Reason: "broken"},
+		"a": {Message: client.Message{ID: "a", Topic: topic, Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 1, Options: client.JobOptions{MaxAttempts: 3, Lease: time.Minute}, Error: "no such order", Reason: "no such order"},
+		"b": {Message: client.Message{ID: "b", Topic: topic, Body: "body"}, State: client.StateDead, TTL: -1, Attempts: 1, Error: "broken", Reason: "broken"},
 	}
 	letters := d.Jobs(t, topic, client.StateDead)
 	for _, got := range letters {

@@ -67,7 +67,7 @@ func TestJobThatCantBeBuried(t *testing.T) {
 				c.Close()
 				pool.Close()
 			})
-			f.push("a", "t", client.MaxAttempts(1))
+			f.push("a", "t", client.JobOptions{MaxAttempts: 1})
 			f.Do("HSET", "delayer:job_bucket:a", "lease", "1 5 0")
 			f.push("b", "t")
 			f.push("c", "u")

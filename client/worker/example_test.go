@@ -38,6 +38,32 @@ func ExampleWorker() {
 	// Output: order-1 was not paid at attempt 1
 }
 
+// The jobs of one topic. Producers push what the handler takes.
+func ExampleRun() {
+	type Order struct{ ID, Customer string }
+	const greet client.Topic[Order] = "greet_typed"
+
+	ctx, stop := context.WithCancel(context.Background()) // usually from signal.NotifyContext
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := greet.Push(ctx, c, Order{"order-1", "Ann"}, 20*time.Millisecond); err != nil {
+		log.Fatal(err)
+	}
+
+	err = worker.Run(ctx, c, greet, func(ctx context.Context, o Order) error {
+		fmt.Println(o.Customer, "ordered", o.ID)
+		stop()
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: Ann ordered order-1
+}
+
 // Bodies of typed values are JSON.
 func ExampleHandle() {
 	type Order struct{ ID, Customer string }
@@ -51,33 +77,6 @@ func ExampleHandle() {
 
 	run(mux, client.Message{ID: "job-1", Topic: "greet", Body: `{"ID": "order-1", "Customer": "Ann"}`}, handled)
 	// Output: Ann ordered order-1 in job job-1
-}
-
-// A topic declared with its type makes producers push what handlers expect.
-func ExampleHandle_topic() {
-	type Order struct{ ID, Customer string }
-	const greet client.Topic[Order] = "greet_typed"
-
-	ctx, stop := context.WithCancel(context.Background())
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := greet.Push(ctx, c, Order{"order-1", "Ann"}, 20*time.Millisecond); err != nil {
-		log.Fatal(err)
-	}
-
-	mux := worker.NewMux()
-	worker.Handle(mux, greet, func(ctx context.Context, o Order) error {
-		fmt.Println(o.Customer, "ordered", o.ID)
-		stop()
-		return nil
-	})
-	if err := worker.New(c, mux, worker.Options{}).Run(ctx); err != nil {
-		log.Fatal(err)
-	}
-	// Output: Ann ordered order-1
 }
 
 // Values pushed to one group are handled together.
@@ -170,12 +169,12 @@ func ExampleRetryAfter() {
 }
 
 // The job comes too early: the attempt does not count.
-func ExampleSnooze() {
+func ExampleRelease() {
 	asked, handled := 0, make(chan bool)
 	mux := worker.NewMux()
 	mux.HandleFunc("ship", func(_ context.Context, job *worker.Job) error {
 		if asked++; asked < 3 {
-			return worker.Snooze(10 * time.Millisecond)
+			return worker.Release(10 * time.Millisecond)
 		}
 		fmt.Println("shipped at attempt", job.Attempt)
 		handled <- true
@@ -220,7 +219,7 @@ func ExampleBury() {
 }
 
 // One topic has priority; another is limited to two at a time and ten per second.
-func ExampleWith() {
+func ExampleTopicOptions() {
 	handled := make(chan bool)
 	handle := func(_ context.Context, job *worker.Job) error {
 		fmt.Println(job.Topic)
@@ -228,8 +227,8 @@ func ExampleWith() {
 		return nil
 	}
 	mux := worker.NewMux()
-	mux.HandleFunc("urgent", handle, worker.With(worker.TopicOptions{Priority: 1}))
-	mux.HandleFunc("report", handle, worker.With(worker.TopicOptions{Concurrency: 2, Rate: 10}))
+	mux.HandleFunc("urgent", handle, worker.TopicOptions{Priority: 1})
+	mux.HandleFunc("report", handle, worker.TopicOptions{Concurrency: 2, Rate: 10})
 
 	run(mux, client.Message{Topic: "report", Body: "body"}, handled)
 	// Output: report

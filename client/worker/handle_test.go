@@ -34,7 +34,7 @@ func TestHandle(t *testing.T) {
 	_, err := f.Push(t.Context(), m, 50*time.Millisecond)
 	check(t, err)
 	job := next(t, jobs)
-	if !reflect.DeepEqual(job.Message, m) || job.Attempt != 1 || job.MaxAttempts != 10 || job.Token <= 0 || job.LateBy < 0 {
+	if !reflect.DeepEqual(job.Message, m) || job.Attempt != 1 || job.MaxAttempts != client.DefaultMaxAttempts || job.Token <= 0 || job.LateBy < 0 {
 		t.Errorf("got %+v", job)
 	}
 	e.await(t, "started a", "done a")
@@ -53,11 +53,11 @@ func TestRetryUntilExhausted(t *testing.T) {
 	f.push("a", "t")
 	f.run(one(func(ctx context.Context, job *worker.Job) error {
 		return fmt.Errorf("failure %d of %d", job.Attempt, job.MaxAttempts)
-	}), worker.Options{MaxAttempts: 3, Hooks: e.hooks(), Logger: log.Logger(), Backoff: func(attempt int, err error) time.Duration {
-		if want := fmt.Sprintf("failure %d of 3", attempt); err.Error() != want {
-			t.Errorf("Backoff of %q, want of %q", err, want)
+	}), worker.Options{MaxAttempts: 3, Hooks: e.hooks(), Logger: log.Logger(), Backoff: func(job *worker.Job, err error) time.Duration {
+		if want := fmt.Sprintf("failure %d of 3", job.Attempt); job.ID != "a" || err.Error() != want {
+			t.Errorf("Backoff of %s, %q, want of a, %q", job.ID, err, want)
 		}
-		return time.Duration(attempt) * time.Hour
+		return time.Duration(job.Attempt) * time.Hour
 	}})
 	// The job is rescheduled only after all hooks of an attempt have run, because the next attempt may start
 	// at once.
@@ -111,8 +111,8 @@ func TestEnds(t *testing.T) {
 			events: []string{"failed a", "retried a after 876000h0m0s"}, state: client.StateWaiting, attempts: 1, least: client.MaxDelay, most: client.MaxDelay},
 		{name: "the backoff", handle: func() error { return errors.New("no") },
 			events: []string{"failed a", "retried a after 1m0s"}, state: client.StateWaiting, attempts: 1, least: time.Minute, most: time.Minute, error: "no"},
-		{name: "Snooze", handle: func() error { return worker.Snooze(time.Hour) },
-			events: []string{"snoozed a for 1h0m0s"}, state: client.StateWaiting, attempts: 0, least: time.Hour, most: time.Hour},
+		{name: "Release", handle: func() error { return worker.Release(time.Hour) },
+			events: []string{"released a for 1h0m0s"}, state: client.StateWaiting, attempts: 0, least: time.Hour, most: time.Hour},
 		{name: "Bury", handle: func() error { return worker.Bury(errors.New("no such order")) },
 			events: []string{"failed a", "buried a"}, state: client.StateDead, attempts: 1, reason: "no such order", error: "no such order"},
 		{name: "Bury inside", handle: func() error { return fmt.Errorf("outside: %w", worker.Bury(errors.New("no such order"))) },
@@ -133,7 +133,7 @@ func TestEnds(t *testing.T) {
 			}
 			before := f.clock()
 			f.push("a", "t")
-			f.run(one(handle), worker.Options{Concurrency: 1, Hooks: e.hooks(), Backoff: func(int, error) time.Duration { return time.Minute }})
+			f.run(one(handle), worker.Options{Concurrency: 1, Hooks: e.hooks(), Backoff: func(*worker.Job, error) time.Duration { return time.Minute }})
 			want := append([]string{"started a"}, c.events...)
 			e.await(t, want...)
 			job := f.expectJob("a", c.state, c.attempts)

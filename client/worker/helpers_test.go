@@ -72,7 +72,7 @@ func (f *fixture) serve() {
 	f.TB.Helper()
 	pool := connect(f.reach(client.PoolOptions{ReadTimeout: hangBound}))
 	f.TB.Cleanup(func() { pool.Close() })
-	redistest.Background(f.TB, server.New(pool, server.Options{Prefix: f.Prefix, Partitions: f.Partitions}).Run)
+	redistest.Background(f.TB, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Prefix: f.Prefix, Partitions: f.Partitions}).Run)
 }
 
 // push pushes a job that is ready at once.
@@ -219,8 +219,7 @@ func (e *events) hooks() worker.Hooks {
 		Failed:    func(job *worker.Job, _ time.Duration, err error) { e.add("failed %s", job.ID) },
 		Retried:   func(job *worker.Job, delay time.Duration, _ error) { e.add("retried %s after %v", job.ID, delay) },
 		Buried:    func(job *worker.Job, _ error) { e.add("buried %s", job.ID) },
-		Snoozed:   func(job *worker.Job, delay time.Duration) { e.add("snoozed %s for %v", job.ID, delay) },
-		Released:  func(job *worker.Job) { e.add("released %s", job.ID) },
+		Released:  func(job *worker.Job, delay time.Duration) { e.add("released %s for %v", job.ID, delay) },
 		LeaseLost: func(job *worker.Job) { e.add("lease lost %s", job.ID) },
 		Stuck:     func(job *worker.Job) { e.add("stuck %s", job.ID) },
 	}
@@ -253,7 +252,7 @@ func muxOf(f func(ctx context.Context, job *worker.Job) error, topics ...string)
 }
 
 // one returns a mux with one handler for topic t.
-func one(f func(ctx context.Context, job *worker.Job) error, options ...worker.TopicOption) *worker.Mux {
+func one(f func(ctx context.Context, job *worker.Job) error, options ...worker.TopicOptions) *worker.Mux {
 	mux := worker.NewMux()
 	mux.HandleFunc("t", f, options...)
 	return mux

@@ -27,7 +27,7 @@ func TestClientHooks(t *testing.T) {
 	}{
 		"done":      {func(context.Context) error { return nil }, []string{"handle <nil>", "ack <nil>"}},
 		"failed":    {func(context.Context) error { return errors.New("no") }, []string{"handle no", "retry <nil>"}},
-		"snoozed":   {func(context.Context) error { return worker.Snooze(time.Hour) }, []string{"handle <nil>", "snooze <nil>"}},
+		"released":  {func(context.Context) error { return worker.Release(time.Hour) }, []string{"handle <nil>", "release <nil>"}},
 		"buried":    {func(context.Context) error { return worker.Bury(errors.New("no")) }, []string{"handle no", "bury <nil>"}},
 		"panicking": {func(context.Context) error { panic("no") }, []string{"handle panic: no", "retry <nil>"}},
 		"exiting":   {func(context.Context) error { runtime.Goexit(); return nil }, []string{"handle the handler has called runtime.Goexit", "retry <nil>"}},

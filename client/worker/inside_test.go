@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"math"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/mix-basic/delayer/client"
 )
 
 func newTestRun(o Options, topics ...TopicOptions) *run {
@@ -17,7 +20,7 @@ func newTestRun(o Options, topics ...TopicOptions) *run {
 	for _, t := range topics {
 		list = append(list, topic{options: t})
 	}
-	return newRun(nil, list, o.withDefaults(), new(counters))
+	return newRun(nil, list, o.withDefaults())
 }
 
 func TestTokens(t *testing.T) {
@@ -72,19 +75,32 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// The default backoff grows with the cube of the attempts up to 4 hours, give or take half of it. All default attempts of a job take
+// about a day.
 func TestDefaultBackoff(t *testing.T) {
 	for _, c := range []struct {
 		attempt int
-		most    time.Duration
-	}{{-1, time.Second}, {1, 2 * time.Second}, {2, 4 * time.Second}, {11, 2048 * time.Second}, {12, time.Hour}, {math.MaxInt, time.Hour}} {
+		mean    time.Duration
+	}{{-1, time.Second}, {1, time.Second}, {2, 8 * time.Second}, {10, 1000 * time.Second}, {24, 13824 * time.Second}, {25, 4 * time.Hour}, {math.MaxInt, 4 * time.Hour}} {
 		var least, most time.Duration = math.MaxInt64, 0
 		for range 2000 {
-			d := DefaultBackoff(c.attempt, nil)
+			d := DefaultBackoff(&Job{Attempt: c.attempt}, nil)
 			least, most = min(least, d), max(most, d)
 		}
-		if least < time.Millisecond || most > c.most || least > c.most/10 || most < c.most*9/10 {
-			t.Errorf("attempt %d: from %v to %v, want from 1ms to %v", c.attempt, least, most, c.most)
+		if least < c.mean/2 || least > c.mean*6/10 || most > c.mean*3/2 || most < c.mean*14/10 {
+			t.Errorf("attempt %d: from %v to %v, want %v give or take half of it", c.attempt, least, most, c.mean)
 		}
+	}
+	const jobs = 1000
+	var sum time.Duration
+	for range jobs {
+		for attempt := 1; attempt < client.DefaultMaxAttempts; attempt++ {
+			sum += DefaultBackoff(&Job{Attempt: attempt}, nil)
+		}
+	}
+	// The standard deviation is 2.2 hours for a job, and 4 minutes for the average.
+	if mean := sum / jobs; (mean - 25*time.Hour).Abs() > 30*time.Minute {
+		t.Errorf("%d attempts take %v on average, want 25h", client.DefaultMaxAttempts, mean)
 	}
 }
 
@@ -171,4 +187,30 @@ func TestFetchFailure(t *testing.T) {
 	}
 	f.recovered()
 	expect(2, 2)
+}
+
+// A handler that returns just when it is given up frees its slot once, and its job is settled once.
+func TestHandlerReturnsAsItIsGivenUp(t *testing.T) {
+	for _, returnsFirst := range []bool{true, false} {
+		r := newTestRun(Options{Concurrency: 1, Logger: slog.New(slog.DiscardHandler)}, TopicOptions{})
+		stuck := &task{run: r, served: r.served[0], job: new(Job), giveUpAt: time.Now(), lost: true}
+		stuck.ctx, stuck.cancel = context.WithCancelCause(t.Context())
+		stuck.cancel(client.ErrLeaseLost)
+		r.tasks[stuck], r.running, stuck.served.active = true, 1, 1
+		r.underWay.Add(1)
+		if !returnsFirst {
+			r.attend()
+		}
+		if counts := r.handled(stuck); counts != returnsFirst {
+			t.Errorf("its result counts: %v", counts)
+		}
+		if returnsFirst {
+			r.attend()
+			r.finish(stuck)
+		}
+		r.underWay.Wait()
+		if r.running != 0 || r.stuck != 0 || stuck.served.active != 0 || len(r.tasks) != 0 {
+			t.Errorf("returned first %v: %d running, %d stuck, %d active, %d tasks", returnsFirst, r.running, r.stuck, stuck.served.active, len(r.tasks))
+		}
+	}
 }

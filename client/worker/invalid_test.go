@@ -33,14 +33,12 @@ func mistakes(c *client.Client) []mistake {
 		{"high concurrency", c, fine(), worker.Options{Concurrency: 10_001}, []string{"concurrency: 10001 is not from 1 to 10000"}},
 		{"lease", c, fine(), worker.Options{Lease: -1}, []string{"lease: -1ns is not from 0 to 24h"}},
 		{"long lease", c, fine(), worker.Options{Lease: client.MaxLease + 1}, []string{"lease: 24h0m0.000000001s is not from 0 to 24h"}},
-		{"timeout", c, fine(), worker.Options{Timeout: -1}, []string{"timeout: -1ns is negative; 0 means no limit"}},
 		{"tiny lease", c, fine(), worker.Options{Lease: 5}, []string{"lease: 5ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"}},
 		{"tiny timeout", c, fine(), worker.Options{Timeout: time.Millisecond - 1}, []string{"timeout: 999.999µs is less than a millisecond"}},
 		{"tiny grace", c, fine(), worker.Options{Grace: 10}, []string{"grace: 10ns is less than a millisecond"}},
 		{"zero client", new(client.Client), fine(), worker.Options{}, []string{"client: it was not made with"}},
 		{"client of succeed", client.New(nil), fine(), worker.Options{}, []string{"redis: it is nil"}},
-		{"attempts", c, fine(), worker.Options{MaxAttempts: -1}, []string{"max attempts: -1 is not from 1 to 2147483647; 0 means 10"}},
-		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is not from 1"}},
+		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is above 2147483647; 0 means 25, a negative number no limit"}},
 	}
 }
 
@@ -66,7 +64,7 @@ func mistakesOfMuxes(c *client.Client) []mistake {
 		{"nil middleware", c, mux(func(m *worker.Mux) { m.Use(nil) }), worker.Options{}, []string{"middleware: it is nil"}},
 		{"middleware that makes nil", c, mux(func(m *worker.Mux) { m.Use(func(worker.Handler) worker.Handler { return nil }) }), worker.Options{}, []string{`middleware: it makes a nil handler of that of topic "t"`}},
 		{"several", c, mux(func(m *worker.Mux) { m.HandleFunc("", nil) }), worker.Options{Lease: -1}, []string{"topic: it is empty", "lease: -1ns"}},
-		{"nil option", c, one(succeed, nil), worker.Options{}, []string{`option: one of topic "t" is nil`}},
+		{"two TopicOptions", c, one(succeed, worker.TopicOptions{}, worker.TopicOptions{}), worker.Options{}, []string{`options: topic "t" has 2 TopicOptions, want one`}},
 	}
 }
 
@@ -87,11 +85,10 @@ func mistakesOfTopics(c *client.Client) (list []mistake) {
 		{"a topic's long lease", worker.TopicOptions{Lease: client.MaxLease + 1}, `lease: that of topic "t" is 24h0m0.000000001s`},
 		{"a topic's lease without unit", worker.TopicOptions{Lease: 30}, `lease: that of topic "t" is 30ns`},
 		{"a topic's timeout without unit", worker.TopicOptions{Timeout: 30}, `timeout: that of topic "t" is 30ns: want 1ms or more, 0 for that of the worker, or less than 0 for no limit`},
-		{"a topic's attempts", worker.TopicOptions{MaxAttempts: -1}, `max attempts: that of topic "t" is -1`},
 		{"a topic's many attempts", worker.TopicOptions{MaxAttempts: math.MaxInt32 + 1}, `max attempts: that of topic "t" is 2147483648`},
 		{"a topic's nil middleware", worker.TopicOptions{Middleware: []worker.Middleware{nil}}, "middleware: it is nil"},
 	} {
-		list = append(list, mistake{m.name, c, one(succeed, worker.With(m.options)), worker.Options{}, []string{m.want}})
+		list = append(list, mistake{m.name, c, one(succeed, m.options), worker.Options{}, []string{m.want}})
 	}
 	return list
 }
@@ -110,6 +107,9 @@ func TestInvalid(t *testing.T) {
 				t.Errorf("%s: error %v, want ErrInvalid with %q in it", v.name, err, part)
 			}
 		}
+	}
+	if err := worker.Run[int](t.Context(), c, "t", nil); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), `that of topic "t" is nil`) {
+		t.Errorf("Run of no handler: %v", err)
 	}
 	l.(*net.TCPListener).SetDeadline(time.Now())
 	if conn, err := l.Accept(); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,14 +75,14 @@ func TestLeaseOfTheProducer(t *testing.T) {
 		want    time.Duration
 	}{
 		{worker.Options{}, 0, nil, 30 * time.Second},
-		{worker.Options{}, 0, []client.PushOption{client.TTR(time.Hour)}, time.Hour},
-		{worker.Options{Lease: time.Minute}, 0, []client.PushOption{client.TTR(time.Hour)}, time.Minute},
-		{worker.Options{}, 0, []client.PushOption{client.TTR(time.Millisecond)}, shortest},
+		{worker.Options{}, 0, []client.PushOption{client.JobOptions{Lease: time.Hour}}, time.Hour},
+		{worker.Options{Lease: time.Minute}, 0, []client.PushOption{client.JobOptions{Lease: time.Hour}}, time.Minute},
+		{worker.Options{}, 0, []client.PushOption{client.JobOptions{Lease: time.Millisecond}}, shortest},
 		{worker.Options{Lease: time.Millisecond}, 0, nil, shortest},
 		{worker.Options{Lease: time.Minute}, time.Millisecond, nil, shortest},
 	} {
 		g := newGate()
-		r := f.run(one(g.handle, worker.With(worker.TopicOptions{Lease: c.topic})), c.options)
+		r := f.run(one(g.handle, worker.TopicOptions{Lease: c.topic}), c.options)
 		before := f.clock()
 		f.push("a", "t", c.push...)
 		next(t, g.inside)
@@ -92,6 +93,31 @@ func TestLeaseOfTheProducer(t *testing.T) {
 		g.leave <- nil
 		r.stop()
 	}
+}
+
+// A job that runs longer than its producer's lease is logged each time that another lease is over.
+func TestJobsLongerThanTheirLeases(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	g := newGate()
+	var log redistest.Log
+	f.push("short", "t", client.JobOptions{Lease: 300 * time.Millisecond})
+	f.push("long", "t", client.JobOptions{Lease: time.Hour})
+	r := f.run(one(g.handle), worker.Options{Logger: log.Logger()})
+	logged := func() []string {
+		return log.Lines("level=WARN", "runs longer than its lease", "job=short attempt=1 lease=300ms")
+	}
+	until(t, "two leases are over", func() bool { return len(logged()) >= 2 })
+	for i, line := range logged() {
+		_, text, _ := strings.Cut(line, "running=")
+		if running, err := time.ParseDuration(strings.TrimSpace(text)); err != nil || running < time.Duration(i+1)*300*time.Millisecond {
+			t.Errorf("line %d: running for %v, %v", i+1, running, err)
+		}
+	}
+	g.leave <- nil
+	g.leave <- nil
+	r.stop()
+	log.Expect(t, len(logged()), "level=")
 }
 
 // When a lease is lost, its handler's context ends, and its result is reported as lost.
@@ -151,7 +177,7 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 		{"success", nil, []string{"started a", "done a"}, ""},
 		{"failure", worker.RetryAfter(errors.New("no"), time.Hour), []string{"started a", "failed a", "retried a after 1h0m0s"}, client.StateWaiting},
 		{"bury", worker.Bury(errors.New("no")), []string{"started a", "failed a", "buried a"}, client.StateDead},
-		{"snooze", worker.Snooze(time.Hour), []string{"started a", "snoozed a for 1h0m0s"}, client.StateWaiting},
+		{"release", worker.Release(time.Hour), []string{"started a", "released a for 1h0m0s"}, client.StateWaiting},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -38,7 +38,7 @@ func (j *Job) LogArgs() []any {
 }
 
 // Handler handles the jobs of a topic. nil acknowledges the job; after an error it is delivered again later,
-// see RetryAfter, Snooze and Bury. A panic counts as an error.
+// see RetryAfter, Release and Bury. A panic counts as an error.
 //
 // The context ends when the lease is lost (client.ErrLeaseLost), the timeout has passed
 // (context.DeadlineExceeded), or the worker has to stop; context.Cause tells which. If it ended because the
@@ -79,17 +79,16 @@ func (m *Mux) Use(middleware ...Middleware) {
 	m.middleware = append(m.middleware, middleware...)
 }
 
-// Handle registers the topic's handler. A topic can have only one; Run returns an error for mistakes.
-func (m *Mux) Handle(name string, h Handler, options ...TopicOption) {
+// Handle registers the topic's handler, with TopicOptions if it needs any. A topic can have only one handler, and one
+// TopicOptions; Run returns an error for mistakes.
+func (m *Mux) Handle(name string, h Handler, options ...TopicOptions) {
 	t := topic{name: name, handler: h}
-	for _, option := range options {
-		if option == nil {
-			m.errs = append(m.errs, invalid("option", "one of topic %s is nil", store.Quote(name)))
-		} else {
-			option(&t.options)
-		}
+	if len(options) > 0 {
+		t.options = options[0]
 	}
 	switch {
+	case len(options) > 1:
+		m.errs = append(m.errs, invalid("options", "topic %s has %d TopicOptions, want one", store.Quote(name), len(options)))
 	case name == "":
 		m.errs = append(m.errs, invalid("topic", "it is empty"))
 	case isNil(h):
@@ -102,7 +101,7 @@ func (m *Mux) Handle(name string, h Handler, options ...TopicOption) {
 }
 
 // HandleFunc is Handle for a function.
-func (m *Mux) HandleFunc(name string, f func(ctx context.Context, job *Job) error, options ...TopicOption) {
+func (m *Mux) HandleFunc(name string, f func(ctx context.Context, job *Job) error, options ...TopicOptions) {
 	m.Handle(name, HandlerFunc(f), options...)
 }
 
@@ -113,14 +112,14 @@ func isNil(h Handler) bool {
 
 // Handle registers f for the topic's jobs, whose bodies are T as JSON, as client.Topic pushes them. A body
 // that cannot be decoded makes its job a dead letter at once.
-func Handle[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, value T) error, options ...TopicOption) {
+func Handle[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, value T) error, options ...TopicOptions) {
 	HandleWith(m, string(topic), json.Unmarshal, f, options...)
 }
 
 // HandleGroup registers f for the topic's groups (see client.Group). values are the values pushed to a group,
 // in order, at least one. f's result applies to the group as a whole. A group that cannot be decoded becomes
 // a dead letter at once, as does a job that is no group.
-func HandleGroup[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, values []T) error, options ...TopicOption) {
+func HandleGroup[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, values []T) error, options ...TopicOptions) {
 	HandleWith(m, string(topic), decodeGroup[T], f, options...)
 }
 
@@ -133,7 +132,7 @@ func decodeGroup[T any](body []byte, values any) error {
 }
 
 // HandleWith is Handle for bodies in another format than JSON. decode receives a *T, like json.Unmarshal.
-func HandleWith[T any](m *Mux, name string, decode func(body []byte, value any) error, f func(ctx context.Context, value T) error, options ...TopicOption) {
+func HandleWith[T any](m *Mux, name string, decode func(body []byte, value any) error, f func(ctx context.Context, value T) error, options ...TopicOptions) {
 	if f == nil || decode == nil {
 		m.Handle(name, nil, options...)
 		return

@@ -16,7 +16,7 @@ import (
 func oneOptions() worker.Options {
 	return worker.Options{
 		MaxAttempts: 2,
-		Backoff:     func(int, error) time.Duration { return time.Minute },
+		Backoff:     func(*worker.Job, error) time.Duration { return time.Minute },
 		Logger:      slog.New(slog.DiscardHandler),
 	}
 }
@@ -43,7 +43,7 @@ func TestRunOne(t *testing.T) {
 		{"error", func(context.Context, *worker.Job) error { return cause }, 0, cause, left{client.StateWaiting, 1, "no paper"}},
 		{"last error", func(context.Context, *worker.Job) error { return cause }, 1, cause, left{client.StateDead, 2, "no paper"}},
 		{"retry after", func(context.Context, *worker.Job) error { return worker.RetryAfter(cause, 0) }, 0, cause, left{client.StateReady, 1, "no paper"}},
-		{"snooze", func(context.Context, *worker.Job) error { return worker.Snooze(time.Hour) }, 0, worker.Snooze(time.Hour), left{client.StateWaiting, 0, ""}},
+		{"release", func(context.Context, *worker.Job) error { return worker.Release(time.Hour) }, 0, worker.Release(time.Hour), left{client.StateWaiting, 0, ""}},
 		{"bury", func(context.Context, *worker.Job) error { return worker.Bury(cause) }, 0, cause, left{client.StateDead, 1, "no paper"}},
 		{"panic", func(context.Context, *worker.Job) error { panic("no ink") }, 0, new(worker.PanicError), left{client.StateWaiting, 1, "panic: no ink"}},
 		{"lease lost", func(ctx context.Context, job *worker.Job) error {
@@ -59,9 +59,9 @@ func TestRunOne(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f.push("job", "t")
 			for range test.before {
-				d, err := f.Reserve(t.Context(), 0, 0, "t")
+				d, err := f.Reserve(t.Context(), 0, "t")
 				check(t, err)
-				check(t, d.Retry(t.Context(), 0))
+				check(t, d.Retry(t.Context(), 0, nil))
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

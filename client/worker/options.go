@@ -18,23 +18,25 @@ type Options struct {
 	// Concurrency is how many jobs of all topics together are handled at a time, 10,000 at most. 0 means 10.
 	Concurrency int
 	// Lease is how long a job is reserved; it is extended after a third of that while its handler runs. After
-	// a crash of the worker, its jobs are redelivered when their leases end. 0 means as the producer says
-	// (client.TTR), or 30 s. The minimum is 100 ms, because extending takes some round trips.
+	// a crash of the worker, its jobs are redelivered when their leases end. A job that runs longer than its lease is
+	// logged each time that another one is over. 0 means as the producer says (client.TTR), or 30 s. The minimum is
+	// 100 ms, because extending takes some round trips.
 	Lease time.Duration
-	// Timeout is how long a handler may run. Then its context ends; its result still counts. 0 means no
-	// limit.
+	// Timeout is how long a handler may run. Then its context ends; its result still counts. 0 or less means
+	// no limit.
 	Timeout time.Duration
-	// MaxAttempts is the number of attempts of jobs whose producer set none (client.MaxAttempts). 0 means 10.
+	// MaxAttempts is the number of attempts of jobs whose producer set none (client.MaxAttempts). 0 means
+	// client.DefaultMaxAttempts, a negative number no limit.
 	MaxAttempts int
-	// Backoff returns the delay before a job is tried again after the given attempt, 1 or more, has failed.
-	// nil means DefaultBackoff, which also follows a panic of it.
-	Backoff func(attempt int, err error) time.Duration
+	// Backoff returns the delay before a job is tried again after job.Attempt has failed with err. nil means DefaultBackoff,
+	// which also takes its place if it panics.
+	Backoff func(job *Job, err error) time.Duration
 	// Grace is how long handlers may continue when the worker stops, before their contexts end. 0 means 10 s,
 	// a negative value no time.
 	Grace time.Duration
 	// StuckAfter is how long a handler may go on after its context has ended because of its timeout or a lost lease. Then the
 	// worker gives it up: the attempt has failed, the job is retried or buried like any other, and another handler gets the
-	// slot; see Hooks.Stuck and Worker.Counters. 0 means 10 s, a negative value never.
+	// slot; see Hooks.Stuck. 0 means 10 s, a negative value never.
 	StuckAfter time.Duration
 	// Logger logs failures. nil means slog.Default().
 	Logger *slog.Logger
@@ -45,7 +47,7 @@ type Options struct {
 // Hooks are called when something happens; nil ones are skipped. They must be safe for concurrent use and
 // return quickly.
 //
-// Each delivery calls Started once, then one of Done, Retried, Buried, Snoozed, Released and LeaseLost.
+// Each delivery calls Started once, then one of Done, Retried, Buried, Released and LeaseLost.
 // Failed comes before Retried or Buried. Stuck comes before Failed, LeaseLost or, when the worker stops, Released. What a
 // handler does after Stuck is not reported. A panic of a hook is logged.
 type Hooks struct {
@@ -54,9 +56,9 @@ type Hooks struct {
 	Failed  func(job *Job, took time.Duration, err error)  // it returned an error or panicked
 	Retried func(job *Job, delay time.Duration, err error) // the job will be delivered again
 	Buried  func(job *Job, err error)                      // the job is a dead letter
-	Snoozed func(job *Job, delay time.Duration)            // the job will be delivered again, see Snooze
-	// Released: the job was released because the worker stops.
-	Released func(job *Job)
+	// Released: the job will be delivered again after the delay, and the attempt does not count. See Release; it is at once if
+	// the worker stops.
+	Released func(job *Job, delay time.Duration)
 	// LeaseLost: the lease was lost or the result could not be stored. The job may be delivered again.
 	LeaseLost func(job *Job)
 	// Stuck: the handler has not returned although its context has ended, for Options.StuckAfter or because the worker stops.
@@ -79,19 +81,13 @@ type TopicOptions struct {
 	Rate float64
 
 	Lease time.Duration
-	// Timeout may be negative for no limit.
+	// Timeout and MaxAttempts may be negative for no limit.
 	Timeout     time.Duration
 	MaxAttempts int
-	Backoff     func(attempt int, err error) time.Duration
+	Backoff     func(job *Job, err error) time.Duration
 	// Middleware wraps the topic's handler inside that of the mux; the first one is outermost.
 	Middleware []Middleware
 }
-
-// TopicOption sets some of the TopicOptions.
-type TopicOption func(*TopicOptions)
-
-// With sets all of them.
-func With(o TopicOptions) TopicOption { return func(to *TopicOptions) { *to = o } }
 
 func (o TopicOptions) check(name string) error {
 	wrong := func(field, format string, args ...any) error {
@@ -108,8 +104,8 @@ func (o TopicOptions) check(name string) error {
 		return wrong("lease", "%s: want 1ms to %s, or 0 for that of the worker; %s", duration.Format(o.Lease), duration.Bound(client.MaxLease), store.Units)
 	case store.LacksUnit(o.Timeout):
 		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit; %s", duration.Format(o.Timeout), store.Units)
-	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
-		return wrong("max attempts", "%d: want 1 to %d, or 0 for those of the worker", o.MaxAttempts, math.MaxInt32)
+	case o.MaxAttempts > math.MaxInt32:
+		return wrong("max attempts", "%d: want 1 to %d, 0 for those of the worker, or less than 0 for no limit", o.MaxAttempts, math.MaxInt32)
 	}
 	return checkMiddleware(o.Middleware)
 }
@@ -124,7 +120,6 @@ func checkUnit(field string, d time.Duration) error {
 const (
 	maxConcurrency     = 10_000
 	defaultConcurrency = 10
-	defaultAttempts    = 10
 	defaultGrace       = 10 * time.Second
 	defaultStuckAfter  = 10 * time.Second
 )
@@ -135,17 +130,14 @@ func (o Options) check() error {
 		return invalid("concurrency", "%d is not from 1 to %d; 0 means %d", o.Concurrency, maxConcurrency, defaultConcurrency)
 	case o.Lease < 0 || o.Lease > client.MaxLease:
 		return invalid("lease", "%s is not from 0 to %s", duration.Format(o.Lease), duration.Bound(client.MaxLease))
-	case o.Timeout < 0:
-		return invalid("timeout", "%v is negative; 0 means no limit", duration.Format(o.Timeout))
-	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
-		return invalid("max attempts", "%d is not from 1 to %d; 0 means %d", o.MaxAttempts, math.MaxInt32, defaultAttempts)
+	case o.MaxAttempts > math.MaxInt32:
+		return invalid("max attempts", "%d is above %d; 0 means %d, a negative number no limit", o.MaxAttempts, math.MaxInt32, client.DefaultMaxAttempts)
 	}
 	return cmp.Or(checkUnit("lease", o.Lease), checkUnit("timeout", o.Timeout), checkUnit("grace", o.Grace), checkUnit("stuck after", o.StuckAfter))
 }
 
 func (o Options) withDefaults() Options {
 	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
-	o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
 	o.Grace = max(cmp.Or(o.Grace, defaultGrace), 0)
 	o.StuckAfter = cmp.Or(o.StuckAfter, defaultStuckAfter)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
@@ -171,12 +163,11 @@ func (o TopicOptions) within(w Options, maxActive int) TopicOptions {
 	return o
 }
 
-// DefaultBackoff returns a random delay from 1 ms up to 2 s after the first attempt, 4 s after the second,
-// and so on up to an hour ("full jitter": jobs that fail together are not retried together).
-func DefaultBackoff(attempt int, _ error) time.Duration {
-	longest := time.Hour
-	if attempt < 12 { // 2^12 s is more than an hour
-		longest = time.Second << max(attempt, 0)
-	}
-	return time.Millisecond + rand.N(longest-time.Millisecond+1)
+// DefaultBackoff returns attempt³ seconds, 4 hours at most, times a random number from 0.5 to 1.5, so that jobs that
+// failed together are not retried together: 1 s after the first attempt, 8 s after the second, 17 minutes after the
+// tenth. The delays between client.DefaultMaxAttempts attempts add up to 25 hours on average, and to 12.5 at least.
+func DefaultBackoff(job *Job, _ error) time.Duration {
+	n := time.Duration(min(max(job.Attempt, 1), 25)) // 25³ s are more than 4 hours
+	mean := min(n*n*n*time.Second, 4*time.Hour)
+	return mean/2 + rand.N(mean)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 // renewalOf returns when to extend the delivery's lease: after a third of it.
@@ -51,8 +52,8 @@ func (r *run) attendAt(at time.Time) {
 	}
 }
 
-// attend gives up leases that have ended and handlers that do not return, releases jobs that have been buffered for too long, and
-// returns the tasks to extend in one call now. next is when something is due again.
+// attend gives up leases that have ended and handlers that do not return, releases jobs that have been buffered for too long, logs
+// those that run longer than their leases, and returns the tasks to extend in one call now. next is when something is due again.
 func (r *run) attend() (old []*task, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,8 +71,15 @@ func (r *run) attend() (old []*task, next time.Duration) {
 	someDue := false
 	for t := range r.tasks {
 		if !t.settling && !t.giveUpAt.IsZero() && isDue(t.giveUpAt) {
-			t.settling = true // its result does not count any more
-			go t.giveUp()
+			t.giveUp()
+		}
+		if t.runs && !t.settling && !t.lost && isDue(t.longAt) {
+			t.longAt = now.Add(t.lease)
+			isDue(t.longAt)
+			r.underWay.Go(func() {
+				t.log().Warn("job runs longer than its lease, which is extended: let its producer give it a longer one",
+					"lease", duration.Format(t.lease), "running", duration.Format(now.Sub(t.began).Round(time.Millisecond)))
+			})
 		}
 		switch {
 		case t.lost:

@@ -33,7 +33,7 @@ func TestShortLeaseHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	c := testClient(t, "short", "long")
 	reserve := func(lease time.Duration) *client.Delivery {
-		d, err := c.Reserve(t.Context(), 0, lease, "t")
+		d, err := c.Reserve(t.Context(), lease, "t")
 		redistest.Check(t, err)
 		return d
 	}
@@ -89,7 +89,7 @@ func TestReportEndsWithTheLease(t *testing.T) {
 		failures int
 		want     bool
 	}{{time.Hour, 2, true}, {200 * time.Millisecond, 1 << 20, false}} {
-		d, err := c.Reserve(t.Context(), 0, q.lease, "t")
+		d, err := c.Reserve(t.Context(), q.lease, "t")
 		redistest.Check(t, err)
 		var log bytes.Buffer
 		r := newTestRun(Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, TopicOptions{})
@@ -125,7 +125,7 @@ func TestBrokenTopicWithoutAPlace(t *testing.T) {
 		"all slots of the worker": {2, 0},
 		"all slots of the topic":  {1, 1},
 	} {
-		r := newRun(c, []topic{{name: "t", options: TopicOptions{Concurrency: 1}}}, Options{Concurrency: 2}.withDefaults(), new(counters))
+		r := newRun(c, []topic{{name: "t", options: TopicOptions{Concurrency: 1}}}, Options{Concurrency: 2}.withDefaults())
 		end := r.open(t.Context())
 		r.running, r.served[0].active = taken.running, taken.ofTopic
 		now := time.Now()

@@ -48,7 +48,7 @@ func TestConcurrencyOfATopic(t *testing.T) {
 	var e events
 	g := newGate()
 	mux := worker.NewMux()
-	mux.HandleFunc("bounded", g.handle, worker.With(worker.TopicOptions{Concurrency: 2, Priority: 1}))
+	mux.HandleFunc("bounded", g.handle, worker.TopicOptions{Concurrency: 2, Priority: 1})
 	mux.HandleFunc("free", succeed)
 	f.pushMany(20, "b", "bounded")
 	f.run(mux, worker.Options{Concurrency: 3, Hooks: e.hooks()})
@@ -78,7 +78,7 @@ func TestPriority(t *testing.T) {
 	var e events
 	mux := worker.NewMux()
 	for topic, priority := range map[string]int{"3 low": -1, "2 middle": 0, "1 high": 7} {
-		mux.HandleFunc(topic, succeed, worker.With(worker.TopicOptions{Priority: priority, Weight: 1, Lease: time.Duration(priority+2) * time.Minute}))
+		mux.HandleFunc(topic, succeed, worker.TopicOptions{Priority: priority, Weight: 1, Lease: time.Duration(priority+2) * time.Minute})
 		f.pushMany(100, topic+" ", topic)
 	}
 	f.run(mux, worker.Options{Concurrency: 1, Hooks: worker.Hooks{Started: func(job *worker.Job) {
@@ -103,7 +103,7 @@ func TestRate(t *testing.T) {
 	const rate, jobs = 50, 20
 	var limited, free events
 	mux := worker.NewMux()
-	mux.HandleFunc("limited", func(context.Context, *worker.Job) error { limited.add(""); return nil }, worker.With(worker.TopicOptions{Rate: rate, Priority: 1}))
+	mux.HandleFunc("limited", func(context.Context, *worker.Job) error { limited.add(""); return nil }, worker.TopicOptions{Rate: rate, Priority: 1})
 	mux.HandleFunc("free", func(context.Context, *worker.Job) error { free.add(""); return nil })
 	f.pushMany(jobs, "l", "limited")
 	f.pushMany(jobs, "f", "free")

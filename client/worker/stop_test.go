@@ -38,7 +38,7 @@ func TestStopInterruptsHandlers(t *testing.T) {
 		event  string
 		state  client.State
 	}{
-		{func(ctx context.Context) error { return fmt.Errorf("stopped: %w: %w", ctx.Err(), context.Cause(ctx)) }, "released a", client.StateReady},
+		{func(ctx context.Context) error { return fmt.Errorf("stopped: %w: %w", ctx.Err(), context.Cause(ctx)) }, "released a for 0s", client.StateReady},
 		{func(context.Context) error { return nil }, "done a", ""},
 	} {
 		f := start(t)
@@ -84,7 +84,7 @@ func TestStuck(t *testing.T) {
 		if after := f.get(id); after.State != before.State || after.Attempts != before.Attempts || after.Error != "" {
 			t.Errorf("the job was %+v, and is %+v since its handler has returned", before, after)
 		}
-		if e.count("started "+id) != 1 || e.count("stuck "+id) != 1 || e.count("released "+id) != 1 {
+		if e.count("started "+id) != 1 || e.count("stuck "+id) != 1 || e.count("released "+id+" for 0s") != 1 {
 			t.Errorf("events %q, want that %s was started, stuck and released", e.all(), id)
 		}
 	}
@@ -118,7 +118,7 @@ func TestStuckHandlerReturns(t *testing.T) {
 	next(t, g.inside)
 	cancel()
 	next(t, returned)
-	e.await(t, "started a", "stuck a", "released a")
+	e.await(t, "started a", "stuck a", "released a for 0s")
 	f.expectJob("a", client.StateReady, 0)
 }
 

@@ -3,30 +3,17 @@ package worker
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 )
 
-// Counters count what a Worker has done since New.
-type Counters struct {
-	// Stuck is the number of handlers that were given up or left behind because they did not return after their contexts had
-	// ended. Running is how many of those that were given up still have not returned.
-	Stuck, Running int64
-}
-
-type counters struct{ stuck, running atomic.Int64 }
-
-// Counters returns the counters, of all calls of Run and RunOne together.
-func (w *Worker) Counters() Counters {
-	return Counters{Stuck: w.counters.stuck.Load(), Running: w.counters.running.Load()}
-}
-
 // started records that the task's handler starts. The caller holds run.mu.
 func (t *task) started() {
-	t.runs = true
+	t.runs, t.began = true, time.Now()
+	t.longAt = t.began.Add(t.lease)
+	t.attendAt(t.longAt)
 	switch timeout := t.served.options.Timeout; {
 	case t.lost:
 		t.endsIn(0)
@@ -46,12 +33,23 @@ func (t *task) endsIn(d time.Duration) {
 
 // giveUp settles the job although its handler still runs, as one that has failed, and frees the handler's slot. No more handlers are
 // given up at a time than there are slots: after that they keep their slots, and their topics take no more jobs until one returns.
+// The caller holds run.mu.
 func (t *task) giveUp() {
+	t.settling, t.givenUp = true, true
+	if t.slotFreed = t.stuck < t.options.Concurrency; t.slotFreed {
+		t.stuck++
+		t.free(t)
+	} else {
+		t.served.stuck = true
+	}
+	go t.settleStuck()
+}
+
+func (t *task) settleStuck() {
 	defer t.finish(t)
 	after := t.options.StuckAfter
-	t.counters.stuck.Add(1)
 	t.log().Error("handler does not return, though its context has ended; it is given up", "after", duration.Format(after))
-	if !t.freeSlot() {
+	if !t.slotFreed {
 		t.log().Error("as many handlers have been given up as run at a time; the topic takes no more jobs until one of its handlers returns")
 	}
 	t.tell("Stuck", t.options.Hooks.Stuck)
@@ -63,20 +61,4 @@ func (t *task) giveUp() {
 	timeout := t.served.options.Timeout
 	err := fmt.Errorf("the handler has not returned within %v after its context ended: %w", duration.Format(after), timeoutError(timeout))
 	t.failed(t.reporting, err, timeout+after)
-}
-
-// freeSlot frees the slot of a handler that is given up, and reports whether it could.
-func (t *task) freeSlot() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.givenUp = true
-	t.counters.running.Add(1)
-	if t.stuck == t.options.Concurrency {
-		t.served.stuck = true
-		return false
-	}
-	t.stuck++
-	t.slotFreed = true
-	t.free(t)
-	return true
 }

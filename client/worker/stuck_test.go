@@ -29,22 +29,21 @@ func (s stubborn) handle(_ context.Context, job *worker.Job) error {
 }
 
 // runStubborn runs a worker of the topics t and u with stubborn handlers.
-func (f *fixture) runStubborn(o worker.Options) (*worker.Worker, stubborn) {
+func (f *fixture) runStubborn(o worker.Options) stubborn {
 	f.TB.Helper()
 	s := stubborn{make(chan error), new(events)}
 	o.Hooks, o.Timeout, o.StuckAfter = s.hooks(), 20*time.Millisecond, 20*time.Millisecond
-	w := worker.New(f.Client, muxOf(s.handle, "t", "u"), o)
-	redistest.Background(f.TB, w.Run)
-	return w, s
+	redistest.Background(f.TB, worker.New(f.Client, muxOf(s.handle, "t", "u"), o).Run)
+	return s
 }
 
 // A handler that does not return after its timeout costs its slot for StuckAfter: its attempt has failed, and others are handled.
 func TestHandlerIsGivenUp(t *testing.T) {
 	f := start(t, undivided)
-	f.push("stuck", "t", client.MaxAttempts(1))
+	f.push("stuck", "t", client.JobOptions{MaxAttempts: 1})
 	f.push("next", "t")
 	var log redistest.Log
-	w, s := f.runStubborn(worker.Options{Concurrency: 1, Logger: log.Logger()})
+	s := f.runStubborn(worker.Options{Concurrency: 1, Logger: log.Logger()})
 	f.expectDead("stuck", 1, "used up", "has not returned within 20ms after its context ended: the timeout of 20ms has passed")
 	f.expectJob("next", "", 0)
 	until(t, "all is told", func() bool { return len(s.all()) == 6 })
@@ -55,11 +54,8 @@ func TestHandlerIsGivenUp(t *testing.T) {
 		}
 	}
 	log.Expect(t, 1, "level=ERROR", "handler does not return", "given up", "topic=t job=stuck attempt=1")
-	if got := w.Counters(); got != (worker.Counters{Stuck: 1, Running: 1}) {
-		t.Errorf("%+v", got)
-	}
 	s.leave <- errors.New("late")
-	until(t, "it has returned", func() bool { return w.Counters() == worker.Counters{Stuck: 1} })
+	until(t, "its return is logged", func() bool { return len(log.Lines("handler has returned after it was given up")) == 1 })
 	f.push("last", "t")
 	f.expectJob("last", "", 0)
 	if job := f.get("stuck"); strings.Contains(job.Error, "late") || job.Attempts != 1 {
@@ -72,8 +68,7 @@ func TestHandlerWithoutLeaseIsGivenUp(t *testing.T) {
 	f := start(t)
 	g, e := newGate(), new(events)
 	f.push("a", "t")
-	w := worker.New(f.Client, one(g.handle), worker.Options{Concurrency: 1, Lease: 300 * time.Millisecond, StuckAfter: time.Millisecond, Hooks: e.hooks()})
-	redistest.Background(t, w.Run)
+	f.run(one(g.handle), worker.Options{Concurrency: 1, Lease: 300 * time.Millisecond, StuckAfter: time.Millisecond, Hooks: e.hooks()})
 	next(t, g.inside)
 	if removed, err := f.Remove(t.Context(), "a"); err != nil || !removed {
 		t.Fatal(removed, err)
@@ -83,7 +78,7 @@ func TestHandlerWithoutLeaseIsGivenUp(t *testing.T) {
 	next(t, g.inside)
 	g.leave <- nil
 	g.leave <- nil
-	until(t, "both have returned", func() bool { return w.Counters() == worker.Counters{Stuck: 1} })
+	e.await(t, "started a", "stuck a", "lease lost a", "started b", "done b")
 }
 
 // No more handlers are given up at a time than there are slots. Their jobs are retried all the same, and other topics have the slots
@@ -92,10 +87,10 @@ func TestTooManyStuckHandlers(t *testing.T) {
 	const slots = 2
 	f := start(t, undivided)
 	var log redistest.Log
-	w, s := f.runStubborn(worker.Options{Concurrency: slots, Logger: log.Logger()})
+	s := f.runStubborn(worker.Options{Concurrency: slots, Logger: log.Logger()})
 	for i := range slots + 1 {
 		id := fmt.Sprint("stuck", i)
-		f.push(id, "t", client.MaxAttempts(1))
+		f.push(id, "t", client.JobOptions{MaxAttempts: 1})
 		f.expectDead(id, 1, "used up", "has not returned")
 	}
 	log.Expect(t, 1, "level=ERROR", "the topic takes no more jobs until one of its handlers returns", "topic=t job=stuck2")
@@ -103,15 +98,12 @@ func TestTooManyStuckHandlers(t *testing.T) {
 	f.push("other", "u")
 	f.expectJob("other", "", 0)
 	f.expectJob("waits", client.StateReady, 0)
-	if got := w.Counters(); got != (worker.Counters{Stuck: slots + 1, Running: slots + 1}) {
-		t.Errorf("%+v", got)
-	}
 	s.leave <- nil
 	f.expectJob("waits", "", 0)
 	for range slots {
 		s.leave <- nil
 	}
-	until(t, "all have returned", func() bool { return w.Counters() == worker.Counters{Stuck: slots + 1} })
+	until(t, "all have returned", func() bool { return len(log.Lines("handler has returned after it was given up")) == slots+1 })
 	f.push("free", "t")
 	f.expectJob("free", "", 0)
 }
@@ -141,7 +133,7 @@ func TestPanicsOfTheProgram(t *testing.T) {
 	hooks := worker.Hooks{
 		Started: func(*worker.Job) { boom() }, Done: func(*worker.Job, time.Duration) { boom() },
 		Failed: func(*worker.Job, time.Duration, error) { boom() }, Retried: func(*worker.Job, time.Duration, error) { boom() },
-		Buried: func(*worker.Job, error) { boom() }, Snoozed: func(*worker.Job, time.Duration) { boom() },
+		Buried: func(*worker.Job, error) { boom() }, Released: func(*worker.Job, time.Duration) { boom() },
 	}
 	for _, c := range []struct {
 		name    string
@@ -153,17 +145,17 @@ func TestPanicsOfTheProgram(t *testing.T) {
 	}{
 		{name: "typed nil", err: (*absent)(nil), state: client.StateWaiting, error: "panic: runtime error"},
 		{name: "typed nil, buried", err: worker.Bury((*absent)(nil)), state: client.StateWaiting, error: "panic: runtime error"},
-		{name: "backoff", err: errors.New("no"), options: worker.Options{Backoff: func(int, error) time.Duration { panic("boom") }}, state: client.StateWaiting, error: "no", logged: []string{"Backoff"}},
+		{name: "backoff", err: errors.New("no"), options: worker.Options{Backoff: func(*worker.Job, error) time.Duration { panic("boom") }}, state: client.StateWaiting, error: "no", logged: []string{"Backoff"}},
 		{name: "hooks, done", options: worker.Options{Hooks: hooks}, logged: []string{"Started", "Done"}},
 		{name: "hooks, retried", err: worker.RetryAfter(errors.New("no"), time.Hour), options: worker.Options{Hooks: hooks}, state: client.StateWaiting, error: "no", logged: []string{"Started", "Failed", "Retried"}},
 		{name: "hooks, buried", err: worker.Bury(errors.New("no")), options: worker.Options{Hooks: hooks}, state: client.StateDead, error: "no", logged: []string{"Started", "Failed", "Buried"}},
-		{name: "hooks, snoozed", err: worker.Snooze(time.Hour), options: worker.Options{Hooks: hooks}, state: client.StateWaiting, logged: []string{"Started", "Snoozed"}},
+		{name: "hooks, released", err: worker.Release(time.Hour), options: worker.Options{Hooks: hooks}, state: client.StateWaiting, logged: []string{"Started", "Released"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := start(t)
 			var log redistest.Log
 			if c.options.Logger = log.Logger(); c.options.Backoff == nil {
-				c.options.Backoff = func(int, error) time.Duration { return time.Hour }
+				c.options.Backoff = func(*worker.Job, error) time.Duration { return time.Hour }
 			}
 			f.push("a", "t")
 			r := f.run(one(func(context.Context, *worker.Job) error { return c.err }), c.options)

@@ -23,17 +23,20 @@ type task struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc // ends the handler's context
 	untold   bool                    // the result was not stored
+	lease    time.Duration           // as it was reserved
 
 	// Guarded by run.mu:
 	renewAt       time.Time
 	bufferedUntil time.Time // when it is released, unless it has a slot by then
 	runs          bool      // its handler has been started
+	began         time.Time // when it was started
+	longAt        time.Time // when to log that it has run for another lease
 	giveUpAt      time.Time // when to give the handler up, if its context has ended by then; zero if it has no timeout
 	givenUp       bool
 	slotFreed     bool // when it was given up
 	extending     bool // a call extends the lease
 	lost          bool // the lease is lost
-	settling      bool // the job is being settled
+	settling      bool // the job is being settled, by whoever has set this
 }
 
 type timeoutError time.Duration
@@ -45,7 +48,7 @@ func (t timeoutError) Error() string {
 func (t timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 func newTask(r *run, s *served, d *client.Delivery) *task {
-	t := &task{run: r, served: s, delivery: d}
+	t := &task{run: r, served: s, delivery: d, lease: d.Lease()}
 	t.job = &Job{Message: d.Message, Attempt: d.Attempt, MaxAttempts: d.MaxAttempts, Token: d.Token, LateBy: d.LateBy}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithValue(r.handlers, jobKey{}, t.job))
 	t.renewAt = renewalOf(d)
@@ -63,10 +66,13 @@ func (t *task) do() (err error) {
 		why := context.Cause(t.ctx)
 		handled(failureOf(err))
 		t.cancel(nil)
-		t.handled(t)
-		if t.beginToSettle() {
+		took := time.Since(began)
+		switch {
+		case t.handled(t):
 			defer t.finish(t)
-			t.settle(settleContext{t.reporting, ctx}, err, why, time.Since(began))
+			t.settle(settleContext{t.reporting, ctx}, err, why, took)
+		case t.givenUp:
+			t.log().Info("handler has returned after it was given up; its result does not count", "after", duration.Format(took.Round(time.Millisecond)))
 		}
 	}()
 	t.tell("Started", t.options.Hooks.Started)
@@ -97,33 +103,20 @@ func (t *task) logPanic(name string) {
 	}
 }
 
-// beginToSettle reports whether the caller is the first to settle the job; only that one settles it and
-// finishes the task.
-func (t *task) beginToSettle() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.settling {
-		return false
-	}
-	t.settling = true
-	return true
-}
-
 // releaseUnstarted releases a job that was not started. No hook is called, because to others it was ready all
 // along.
 func (t *task) releaseUnstarted() {
 	defer t.finish(t)
 	defer t.cancel(nil)
-	t.report(t.reporting, "release", t.delivery.Release)
+	t.report(t.reporting, release, t.returnAfter(0))
 }
 
 // leave releases the job although its handler still runs, because the worker stops.
 func (t *task) leave() {
 	defer t.finish(t)
-	t.counters.stuck.Add(1)
 	t.log().Error("handler does not return, though its context has ended")
 	t.tell("Stuck", t.options.Hooks.Stuck)
-	t.release(t.reporting)
+	t.release(t.reporting, 0)
 }
 
 // settleContext is the context of a call that settles a handled job. It ends with run.reporting, and has the values of
@@ -148,7 +141,7 @@ func (t *task) settle(ctx context.Context, err, why error, took time.Duration) {
 			t.hook("Done", hooks.Done != nil, func() { hooks.Done(t.job, took) })
 		}
 	case why == errStopping:
-		t.release(ctx)
+		t.release(ctx, 0)
 	case why == client.ErrLeaseLost:
 		t.log().Warn(leaseLost)
 		t.settled(false)
@@ -165,21 +158,18 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 		v = &verdict{kind: retryAfter, delay: t.backoff(err)}
 	}
 	delay := min(max(v.delay, 0), client.MaxDelay)
-	if v.kind == snooze {
+	if v.kind == release {
 		t.backOff(v)
-		ok := t.report(ctx, snooze, func(ctx context.Context) error { return t.delivery.Snooze(ctx, delay) })
-		if t.settled(ok) {
-			t.hook("Snoozed", hooks.Snoozed != nil, func() { hooks.Snoozed(t.job, delay) })
-		}
+		t.release(ctx, delay)
 		return
 	}
 	t.hook("Failed", hooks.Failed != nil, func() { hooks.Failed(t.job, took, err) })
 	dead := v.kind == bury
 	ok := t.report(ctx, v.kind, func(ctx context.Context) error {
 		if v.kind == bury {
-			return t.delivery.Bury(ctx, err.Error(), client.Cause(err))
+			return t.delivery.Bury(ctx, err)
 		}
-		failed := t.delivery.Retry(ctx, delay, client.Cause(err))
+		failed := t.delivery.Retry(ctx, delay, err)
 		if errors.Is(failed, client.ErrExhausted) {
 			dead, failed = true, nil
 		}
@@ -198,9 +188,9 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 
 // backoff returns the delay before the next attempt. If the program's function panics, it is DefaultBackoff's.
 func (t *task) backoff(err error) (delay time.Duration) {
-	delay = DefaultBackoff(t.job.Attempt, err)
+	delay = DefaultBackoff(t.job, err)
 	defer t.logPanic("Backoff")
-	return t.served.options.Backoff(t.job.Attempt, err)
+	return t.served.options.Backoff(t.job, err)
 }
 
 // backOff backs off from the topic that the error names. The job is settled later, and redelivered in any
@@ -214,10 +204,15 @@ func (t *task) backOff(v *verdict) {
 	}
 }
 
-func (t *task) release(ctx context.Context) {
-	if t.settled(t.report(ctx, "release", t.delivery.Release)) {
-		t.tell("Released", t.options.Hooks.Released)
+func (t *task) release(ctx context.Context, delay time.Duration) {
+	hook := t.options.Hooks.Released
+	if t.settled(t.report(ctx, release, t.returnAfter(delay))) {
+		t.hook("Released", hook != nil, func() { hook(t.job, delay) })
 	}
+}
+
+func (t *task) returnAfter(delay time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error { return t.delivery.Release(ctx, delay) }
 }
 
 // settled returns ok. If it is false it calls LeaseLost, because the job may be delivered again.
@@ -263,14 +258,14 @@ type verdict struct {
 // What happens to the job.
 const (
 	retryAfter = "retry"
-	snooze     = "snooze"
+	release    = "release"
 	bury       = "bury"
 )
 
-// failureOf returns a handler's error, but nil for a job that it snoozes, because nothing has failed.
+// failureOf returns a handler's error, but nil for a job that it releases, because nothing has failed.
 func failureOf(err error) error {
 	var v *verdict
-	if errors.As(err, &v) && v.kind == snooze {
+	if errors.As(err, &v) && v.kind == release {
 		return nil
 	}
 	return err
@@ -288,17 +283,17 @@ func RetryAfter(err error, delay time.Duration) error {
 	return &verdict{err: err, kind: retryAfter, delay: delay}
 }
 
-// Snooze makes the job be delivered again after that delay without counting the attempt, for a job whose time
+// Release makes the job be delivered again after that delay without counting the attempt, for a job whose time
 // has not come although nothing failed.
-func Snooze(delay time.Duration) error {
-	return &verdict{err: fmt.Errorf("snoozed for %v", duration.Format(delay)), kind: snooze, delay: delay}
+func Release(delay time.Duration) error {
+	return &verdict{err: fmt.Errorf("released for %v", duration.Format(delay)), kind: release, delay: delay}
 }
 
 // BackOff stops delivery of the topic to all consumers for that time, and delivers this job again after it
 // without counting the attempt. Use it when another service asks to slow down, for example with HTTP 429. It
 // never shortens a longer pause of the topic. See client.BackOff.
 func BackOff(topic string, d time.Duration) error {
-	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, duration.Format(d)), kind: snooze, delay: d, topic: topic}
+	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, duration.Format(d)), kind: release, delay: d, topic: topic}
 }
 
 // Bury returns err, but the job becomes a dead letter at once: retrying cannot help.

@@ -14,8 +14,8 @@ import (
 
 // A topic's options override the worker's.
 func TestTermsOfATopic(t *testing.T) {
-	after := func(delay time.Duration) func(int, error) time.Duration {
-		return func(int, error) time.Duration { return delay }
+	after := func(delay time.Duration) func(*worker.Job, error) time.Duration {
+		return func(*worker.Job, error) time.Duration { return delay }
 	}
 	own := worker.TopicOptions{Lease: 2 * time.Hour, Timeout: 3 * time.Hour, MaxAttempts: 4, Backoff: after(5 * time.Hour)}
 	all := worker.Options{Lease: 20 * time.Hour, Timeout: 30 * time.Hour, MaxAttempts: 40, Backoff: after(50 * time.Hour)}
@@ -30,6 +30,8 @@ func TestTermsOfATopic(t *testing.T) {
 		{"the topic's alone", own, worker.Options{}, terms{2, 3, 4, 5}},
 		{"the worker's", worker.TopicOptions{}, all, terms{20, 30, 40, 50}},
 		{"no timeout", worker.TopicOptions{Timeout: -1}, all, terms{20, 0, 40, 50}},
+		{"no limit of a topic", worker.TopicOptions{MaxAttempts: -1}, all, terms{20, 30, 0, 50}},
+		{"the topic's instead of no limit", own, worker.Options{Timeout: -1, MaxAttempts: -1}, terms{2, 3, 4, 5}},
 	} {
 		for _, run := range []string{"Run", "RunOne"} {
 			t.Run(c.name+" "+run, func(t *testing.T) {
@@ -44,8 +46,8 @@ func TestTermsOfATopic(t *testing.T) {
 					got.lease = int(time.Duration((f.ends()[job.ID] - float64(f.clock().Unix())) * float64(time.Second)).Round(time.Hour).Hours())
 					got.attempts = job.MaxAttempts
 					return errors.New("no")
-				}, worker.With(c.topic))
-				mux.HandleFunc("other", succeed, worker.With(worker.TopicOptions{Lease: time.Minute}))
+				}, c.topic)
+				mux.HandleFunc("other", succeed, worker.TopicOptions{Lease: time.Minute})
 				c.all.Hooks = worker.Hooks{Retried: func(_ *worker.Job, delay time.Duration, _ error) {
 					got.backoff = int(delay.Hours())
 					e.add("retried")
@@ -86,8 +88,8 @@ func TestMiddleware(t *testing.T) {
 	mux := worker.NewMux()
 	mux.Use(watch(&e, "all"))
 	mux.HandleFunc("t", func(context.Context, *worker.Job) error { return panics() },
-		worker.With(worker.TopicOptions{MaxAttempts: 1, Middleware: []worker.Middleware{watch(&e, "1"), watch(&e, "2")}}))
-	mux.HandleFunc("u", func(context.Context, *worker.Job) error { e.add("handler"); return errors.New("no") }, worker.With(worker.TopicOptions{MaxAttempts: 1}))
+		worker.TopicOptions{MaxAttempts: 1, Middleware: []worker.Middleware{watch(&e, "1"), watch(&e, "2")}})
+	mux.HandleFunc("u", func(context.Context, *worker.Job) error { e.add("handler"); return errors.New("no") }, worker.TopicOptions{MaxAttempts: 1})
 	mux.Use(watch(&e, "more"), watch(&e, "last"))
 	f.run(mux, worker.Options{})
 	f.push("a", "t")
@@ -106,7 +108,7 @@ func TestMiddlewarePanics(t *testing.T) {
 	mux.Use(func(worker.Handler) worker.Handler {
 		return worker.HandlerFunc(func(context.Context, *worker.Job) error { return panics() })
 	})
-	f.push("a", "t", client.MaxAttempts(1))
+	f.push("a", "t", client.JobOptions{MaxAttempts: 1})
 	f.run(mux, worker.Options{})
 	f.expectDead("a", 1, "used up", "panic: boom\ngoroutine")
 }
@@ -118,7 +120,7 @@ func TestLimitsOfATopic(t *testing.T) {
 		{Lease: client.MaxLease, Timeout: time.Millisecond, MaxAttempts: math.MaxInt32},
 		{Lease: time.Millisecond, Timeout: -1},
 	} {
-		mux := one(succeed, worker.With(o))
+		mux := one(succeed, o)
 		if _, err := worker.New(f.Client, mux, worker.Options{}).RunOne(t.Context(), "t"); !errors.Is(err, client.ErrEmpty) {
 			t.Errorf("%+v: %v, want ErrEmpty", o, err)
 		}

@@ -1,13 +1,18 @@
 // Package worker runs handlers on the jobs of topics, as an HTTP server runs handlers on requests: it reserves
 // each job, calls the handler, and acknowledges the job or schedules a retry.
 //
-//	mux := worker.NewMux()
-//	worker.Handle(mux, "close_order", func(ctx context.Context, o Order) error {
+//	const CloseOrder client.Topic[Order] = "close_order" // producers call CloseOrder.Push
+//
+//	err := worker.Run(ctx, c, CloseOrder, func(ctx context.Context, o Order) error { // until ctx is done
 //		return closeIfUnpaid(ctx, o.ID)
 //	})
-//	err := worker.New(c, mux, worker.Options{}).Run(ctx) // until ctx is done
 //
-// Producers push such orders with client.Topic.
+// For several topics, other bodies than JSON, or options, fill a Mux:
+//
+//	mux := worker.NewMux()
+//	worker.Handle(mux, CloseOrder, closeOrder)
+//	mux.HandleFunc("mail", sendMail, worker.TopicOptions{Rate: 10}) // a func(context.Context, *worker.Job) error
+//	err := worker.New(c, mux, worker.Options{Concurrency: 20}).Run(ctx)
 //
 // A job is delivered at least once: again after an error or a crash, and if its lease ends before it was
 // acknowledged. So calling a handler twice should do no harm; Job.Token helps where that is hard. A job that
@@ -25,12 +30,19 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
+// Run handles the topic's jobs, whose bodies are T as JSON, with f until ctx is done. It is Worker.Run for a single handler without
+// options; JobOf returns f's job.
+func Run[T any](ctx context.Context, c *client.Client, topic client.Topic[T], f func(ctx context.Context, value T) error) error {
+	mux := NewMux()
+	Handle(mux, topic, f)
+	return New(c, mux, Options{}).Run(ctx)
+}
+
 // Worker runs the handlers of a mux. Create it with New.
 type Worker struct {
-	client   *client.Client
-	mux      *Mux
-	options  Options
-	counters counters
+	client  *client.Client
+	mux     *Mux
+	options Options
 }
 
 // New returns a Worker. Mistakes in the mux or the options are errors of Run.
@@ -78,15 +90,14 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 			return nil, invalid("concurrency", "that of topic %s is %d, and that of the worker, for all topics together, %d", store.Quote(t.name), t.options.Concurrency, options.Concurrency)
 		}
 	}
-	return newRun(w.client, topics, options, &w.counters), nil
+	return newRun(w.client, topics, options), nil
 }
 
 type run struct {
-	client   *client.Client
-	options  Options
-	counters *counters
-	served   []*served
-	byName   map[string]*served
+	client  *client.Client
+	options Options
+	served  []*served
+	byName  map[string]*served
 
 	stopping context.Context // done when no more jobs are started
 	// handlers is the parent of all handlers' contexts.
@@ -124,9 +135,9 @@ type served struct {
 // errStopping is the cause of handlers' contexts when the worker stops.
 var errStopping = errors.New("the worker stops")
 
-func newRun(c *client.Client, topics []topic, o Options, n *counters) *run {
+func newRun(c *client.Client, topics []topic, o Options) *run {
 	r := &run{
-		client: c, options: o, counters: n, maxActive: 2*o.Concurrency + 4*maxAhead,
+		client: c, options: o, maxActive: 2*o.Concurrency + 4*maxAhead,
 		byName: map[string]*served{}, tasks: map[*task]bool{}, pace: pace{since: time.Now()},
 		changed: make(chan struct{}, 1), sooner: make(chan struct{}, 1),
 	}
@@ -316,13 +327,14 @@ func (r *run) add(d *client.Delivery) *task {
 	return t
 }
 
-// handled frees the slot of a task whose handler has returned.
-func (r *run) handled(t *task) {
+// handled frees the slot of a task whose handler has returned, and reports whether the handler's result counts: then the caller
+// settles the job and finishes the task.
+func (r *run) handled(t *task) (counts bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pace.handled++
+	counts, t.settling = !t.settling, true
 	if t.givenUp {
-		r.counters.running.Add(-1)
 		t.served.stuck = false
 	}
 	if t.slotFreed {
@@ -331,6 +343,7 @@ func (r *run) handled(t *task) {
 	} else {
 		r.free(t)
 	}
+	return counts
 }
 
 // free starts the next task in the task's slot. The caller holds mu.

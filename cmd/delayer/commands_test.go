@@ -157,7 +157,7 @@ func TestPushFollows(t *testing.T) {
 	push("created", "first")
 	c := client.New(db.Pool())
 	defer c.Close()
-	held, err := c.Reserve(t.Context(), time.Second, time.Hour, "t")
+	held, err := c.Reserve(t.Context(), time.Hour, "t")
 	check(t, err)
 	push("followed", "second")
 	s.keeps("get a", 0, "\nfollowed:      true\n")

@@ -58,7 +58,7 @@ func TestManualPages(t *testing.T) {
 		if err != nil || stderr.Len() > 0 {
 			t.Errorf("%v: %s", err, &stderr)
 		}
-		want := []string{"DELAYER.CONF(5)", "\n       timer_interval = 1000\n", "\n[redis]\n", "\n       ready_max_lifetime = 604800\n"}
+		want := []string{"DELAYER.CONF(5)", "\n       timer_interval = 1000\n", "\n[redis]\n", "\n       expire_after = 604800\n"}
 		if strings.HasPrefix(page, ".TH DELAYER 1 ") {
 			want = []string{"DELAYER(1)", "\n       --check-config\n", `delayer push close_order 30m '{"order":1001}' --id order-1001`}
 			for _, synopsis := range documented(t) {

@@ -86,7 +86,7 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	ask, admin := restrictedHTTP(t, redistest.Rights(t, "daemon", "producer", "worker", "operator"))
 
 	// delay-queue's API.
-	ask("POST", "/push", `{"topic":"q","id":"1","delay":1,"ttr":60,"body":"b"}`)
+	ask("POST", "/push", `{"topic":"q","id":"1","delay":1,"lease":60,"body":"b"}`)
 	if got := ask("POST", "/pop", `{"topic":"other,q"}`); !strings.Contains(got, `"id":"1"`) {
 		t.Errorf("/pop: %s", got)
 	}
@@ -102,7 +102,7 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	push(`{"id":"o","topic":"o","body":"1","once":3600,"group":"k","group_longest":3600}`)
 	ask("DELETE", "/v1/jobs/o", "")
 	push(`{"id":"w","topic":"t","body":"b","delay":3600,"debounce":3600}`)
-	ask("POST", "/v1/jobs/batch", `{"jobs":[{"id":"r","topic":"t","body":"b","ttr":20,"max_attempts":5},{"id":"x","topic":"t","body":"b"}]}`)
+	ask("POST", "/v1/jobs/batch", `{"jobs":[{"id":"r","topic":"t","body":"b","lease":20,"max_attempts":5},{"id":"x","topic":"t","body":"b"}]}`)
 	settle := func(verb, more string) {
 		t.Helper()
 		id, lease := reserveOver(t, ask)
@@ -119,7 +119,7 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	settle("retry", "")
 	settle("ack", "")
 	push(`{"id":"y","topic":"t","body":"b"}`)
-	settle("bury", `,"reason":"broken"`)
+	settle("bury", `,"error":"broken"`)
 	push(`{"id":"u","topic":"u","body":"b"}`)
 	ask("PUT", "/v1/topics/t/limit", `{"concurrency":100,"rate":100,"tag":"t"}`)
 	ask("POST", "/v1/topics/t/pause", `{"unless_paused":true}`)
@@ -132,7 +132,7 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	push(`{"id":"z","topic":"t","body":"b"}`)
 	settleMany("/v1/ack", "")
 	push(`{"id":"z","topic":"t","body":"b"}`)
-	settle("bury", `,"reason":"broken"`)
+	settle("bury", `,"error":"broken"`)
 	ask("POST", "/v1/dead/t/drop", `{"all":true}`)
 	push(`{"id":"p","topic":"t","body":"b"}`)
 	ask("DELETE", "/v1/topics/t/ready", "")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -31,24 +32,24 @@ func fillAll(t *testing.T, c *client.Client) {
 		_, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: body, Headers: map[string]string{"trace": "x"}}, delay, opts...)
 		check(t, err)
 	}
-	push("waits", "t", "body", time.Hour, client.MaxAttempts(3), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Hour))
+	push("waits", "t", "body", time.Hour, client.JobOptions{MaxAttempts: 3, Lease: time.Minute, ExpireAfter: time.Hour})
 	push("any\xff\x00 {bytes", "any\xfe topic", "\x00\xff\r\n<&>\u2028", time.Hour)
 	push("large", "t", strings.Repeat("1 MiB\xff\n\x00", 1<<17), 2*time.Hour)
-	push("counts once", "t", "b", time.Hour, client.OnceAs(time.Hour, "content"))
+	push("counts once", "t", "b", time.Hour, client.IfExists(client.OnceAs(time.Hour, "content")))
 	for i := range 60 {
 		push(fmt.Sprintf("{same}%02d", i), "ready", fmt.Sprint(i), 0)
 	}
 	for _, id := range []string{"retried", "held", "dead"} {
 		push(id, "taken", id, 0)
-		d, err := c.Reserve(ctx, 0, 2*time.Hour, "taken")
+		d, err := c.Reserve(ctx, 2*time.Hour, "taken")
 		check(t, err)
 		switch id {
 		case "retried":
-			check(t, d.Retry(ctx, time.Hour))
+			check(t, d.Retry(ctx, time.Hour, nil))
 		case "held":
-			push(id, "taken", "follows", 0, client.Follow)
+			push(id, "taken", "follows", 0, client.IfExists(client.Follow()))
 		case "dead":
-			check(t, d.Bury(ctx, "for ever"))
+			check(t, d.Bury(ctx, errors.New("for ever")))
 		}
 	}
 	for i := range 3 {
@@ -161,7 +162,7 @@ func TestExportOfEverything(t *testing.T) {
 func expectToWork(t *testing.T, moved *client.Client) {
 	t.Helper()
 	ctx := t.Context()
-	jobs, err := moved.PopBatch(ctx, "ready", 100)
+	jobs, err := moved.Fetch(ctx, clienttest.Popped("ready", 100))
 	check(t, err)
 	for i, job := range jobs {
 		if want := fmt.Sprintf("{same}%02d", i); job.ID != want {
@@ -171,10 +172,10 @@ func expectToWork(t *testing.T, moved *client.Client) {
 	if job, err := moved.Get(ctx, "held"); err != nil || job.State != client.StateWaiting || job.Attempts != 1 || time.Until(job.Due) < time.Hour || !job.Followed {
 		t.Errorf("the reserved one: %+v, %v", job, err)
 	}
-	if _, err := moved.Push(ctx, client.Message{ID: "counts once", Topic: "t", Body: "b"}, 0, client.OnceAs(time.Hour, "another")); !errors.Is(err, client.ErrReused) {
+	if _, err := moved.Push(ctx, client.Message{ID: "counts once", Topic: "t", Body: "b"}, 0, client.IfExists(client.OnceAs(time.Hour, "another"))); !errors.Is(err, client.ErrReused) {
 		t.Errorf("pushed once more: %v", err)
 	}
-	if r, err := moved.PushOne(ctx, client.Item{Message: client.Message{Topic: "grouped", Body: "3"}}, client.Group("key", client.GroupOptions{Longest: time.Hour})); err != nil || r.Outcome != client.OutcomeAdded {
+	if r, err := moved.Push(ctx, client.Message{Topic: "grouped", Body: "3"}, 0, client.Group("key", client.GroupOptions{Longest: time.Hour})); err != nil || r.Outcome != client.OutcomeAdded {
 		t.Errorf("pushed to the group: %+v, %v", r, err)
 	}
 	if _, err := moved.Pop(ctx, "paused"); !errors.Is(err, client.ErrEmpty) {

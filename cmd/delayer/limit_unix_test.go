@@ -38,11 +38,11 @@ func TestUseOfALimit(t *testing.T) {
 		check(t, err)
 	}
 	s.expect(0, "mail: concurrency 1; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "1")
-	_, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail")
+	_, err := c.Reserve(t.Context(), time.Hour, "mail")
 	check(t, err)
 	s.expect(0, "mail: concurrency 1; slots taken 1, throttled 2\n", "", "limit", "mail")
 	s.expect(0, "mail: rate 1/h; throttled 0\n", "", "limit", "mail", "--rate", "1/h")
-	_, err = c.Reserve(t.Context(), time.Second, time.Hour, "mail")
+	_, err = c.Reserve(t.Context(), time.Hour, "mail")
 	check(t, err)
 	stats, err := c.Stats(t.Context())
 	check(t, err)
@@ -68,9 +68,9 @@ func TestLimitWithATagThatJobsLack(t *testing.T) {
 	defer c.Close()
 	elsewhere := 0
 	for i := range 20 {
-		id, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint(i), Topic: "mail", Body: "b"}, 0)
+		pushed, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint(i), Topic: "mail", Body: "b"}, 0)
 		check(t, err)
-		if store.PartitionOf(id, 4) != store.PartitionOf("{vip}", 4) {
+		if store.PartitionOf(pushed.ID, 4) != store.PartitionOf("{vip}", 4) {
 			elsewhere++
 		}
 	}

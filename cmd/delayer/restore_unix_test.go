@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -69,10 +70,10 @@ func fillForBackup(t *testing.T, db *redistest.Server) {
 		_, err = c.Push(ctx, client.Message{ID: fmt.Sprint("mail-", i), Topic: "mails", Body: "b"}, 0)
 		check(t, err)
 	}
-	dead, err := c.Reserve(ctx, 0, time.Hour, "mails")
+	dead, err := c.Reserve(ctx, time.Hour, "mails")
 	check(t, err)
-	check(t, dead.Bury(ctx, "for ever"))
-	_, err = c.Reserve(ctx, 0, time.Hour, "mails")
+	check(t, dead.Bury(ctx, errors.New("for ever")))
+	_, err = c.Reserve(ctx, time.Hour, "mails")
 	check(t, err)
 	_, err = c.Schedules().Set(ctx, client.Schedule{Name: "yearly", Cron: "0 0 1 1 *", Topic: "report", Body: "b"})
 	check(t, err)

@@ -17,7 +17,7 @@ import (
 func TestScheduleCommands(t *testing.T) {
 	s, db := newShellHere(t)
 	r := s.run("schedule", "set", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--missed", "all", "--overlap", "skip",
-		"--jitter", "30s", "--ttr", "1m", "--max-attempts", "3")
+		"--jitter", "30s", "--lease", "1m", "--max-attempts", "3")
 	if r.code != 0 || !regexp.MustCompile(`^\d{4}-\d\d-\d\dT07:00:00\+0[12]:00\n$`).MatchString(r.stdout) || r.stderr != "" {
 		t.Errorf("set: %+v", r)
 	}
@@ -27,7 +27,7 @@ func TestScheduleCommands(t *testing.T) {
 	s.expect(0, `{"name":"report","next":"`+at.UTC().Format(time.RFC3339)+`"}`+"\n", "", "schedule", "set", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--overlap", "follow", "--json")
 	s.expect(0, "name    cron             zone           topic    next                     paused  jobs  late  overlapped  while_paused\n"+
 		"report  0 7 * * mon-fri  Europe/Berlin  reports  "+at.Local().Format(timeFormat)+"       -     0     0           0             0\n", "", "schedule", "list")
-	s.expect(0, `{"schedules":[{"name":"report","cron":"0 7 * * mon-fri","zone":"Europe/Berlin","topic":"reports","body":"all","missed":"once","overlap":"follow","jitter":0,"ready_max_lifetime":604800,"next":"`+
+	s.expect(0, `{"schedules":[{"name":"report","cron":"0 7 * * mon-fri","zone":"Europe/Berlin","topic":"reports","body":"all","missed":"once","overlap":"follow","jitter":0,"expire_after":604800,"next":"`+
 		at.UTC().Format(time.RFC3339)+`","jobs":0,"late":0,"overlapped":0,"while_paused":0,"past":[]}]}`+"\n", "", "schedule", "list", "--json")
 
 	r = s.run("schedule", "run", "report")
@@ -42,12 +42,12 @@ func TestScheduleCommands(t *testing.T) {
 	s.expect(0, "removed report\n", "", "schedule", "remove", "report")
 	s.expect(1, "", `schedule run "report": no such schedule`+"\n", "schedule", "run", "report")
 
-	r = s.run("schedule", "set", "a", "@hourly", "t", "b", "--zone", "Asia/Kolkata", "--ttr", "1m", "--max-attempts", "3")
+	r = s.run("schedule", "set", "a", "@hourly", "t", "b", "--zone", "Asia/Kolkata", "--lease", "1m", "--max-attempts", "3")
 	if r.code != 0 || !strings.HasSuffix(r.stdout, ":00:00+05:30\n") {
 		t.Errorf("set: %+v", r)
 	}
 	db.Do("HSET", "delayer:job_bucket:{a}@schedule", "past", "1795322061250r3")
-	for _, want := range []string{`"past":[{"at":"2026-11-22T04:34:21.25Z","what":"ran","late":`, `"max_attempts":3,`, `"ready_max_lifetime":604800,`, `"ttr":60,`} {
+	for _, want := range []string{`"past":[{"at":"2026-11-22T04:34:21.25Z","what":"ran","late":`, `"max_attempts":3,`, `"expire_after":604800,`, `"lease":60,`} {
 		s.keeps("schedule list --json", 0, want)
 	}
 }

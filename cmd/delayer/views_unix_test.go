@@ -78,7 +78,7 @@ func operate(s shell, _ string) {
 	for _, id := range []string{"{m}1", "{m}2"} { // in one partition, for a certain order
 		s.says(0, "push mail 0 body"+id+" --id "+id, id+"\n")
 	}
-	s.says(0, "push mail 1h later --id {m}3 --max-attempts 3 --ttr 40s", "{m}3\n")
+	s.says(0, "push mail 1h later --id {m}3 --max-attempts 3 --lease 40s", "{m}3\n")
 	s.says(0, "push order 58s '{\"a\":1}' --id o1", "o1\n")
 	s.says(0, "limit mail --concurrency 1 --tag m", "mail: concurrency 1, tag m; slots taken 0, throttled 0\n")
 	s.says(0, "pause order --note 'moving'", "paused order\n")
@@ -129,7 +129,7 @@ body:          later
 
 	const exported = `{"id":"{m}1","topic":"mail","body":"body{m}1"}
 {"id":"{m}2","topic":"mail","body":"body{m}2"}
-{"id":"{m}3","topic":"mail","due":"TIME","max_attempts":3,"ttr":40,"body":"later"}
+{"id":"{m}3","topic":"mail","due":"TIME","max_attempts":3,"lease":40,"body":"later"}
 `
 	s.says(0, "export mail", exported)
 	file := s.dir + "/jobs.json"
@@ -166,18 +166,20 @@ func TestOperatorsCommandsOnJobsUnderWay(t *testing.T) {
 		check(t, err)
 		defer c.Close()
 		for _, id := range []string{"{m}1", "{m}2", "{m}3", "{m}4"} {
-			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "mail", Body: "b"}, 0)
+			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "mail", Body: "b"}, 0, client.JobOptions{MaxAttempts: 1})
 			check(t, err)
-			d, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail")
+			d, err := c.Reserve(t.Context(), time.Hour, "mail")
 			check(t, err)
 			if id != "{m}4" {
-				check(t, d.Bury(t.Context(), "broken", client.Cause(errors.New("error "+id[3:]))))
+				if err := d.Retry(t.Context(), 0, errors.New("error "+id[3:])); !errors.Is(err, client.ErrExhausted) {
+					t.Fatal(err)
+				}
 			}
 		}
 		s.says(0, "list --state reserved", "id    topic  due  lease_ends               attempts  size  preview\n{m}4  mail     -  TIME                            1     1  b\n")
 		s.says(0, "list other --state reserved", "id  state  due  lease_ends  attempts  size  preview\n")
-		s.says(0, "dead groups mail", "count  newest                   oldest                   reason  error\n    3  TIME                     TIME                     broken  error 3\n")
-		s.says(0, "dead list mail --error 2 --newer 1h", "id    died                     attempts  reason  error\n{m}2  TIME                            1  broken  error 2\n")
+		s.says(0, "dead groups mail", "count  newest                   oldest                   reason                    error\n    3  TIME                     TIME                     the only attempt used up  error 3\n")
+		s.says(0, "dead list mail --error 2 --newer 1h", "id    died                     attempts  reason                    error\n{m}2  TIME                            1  the only attempt used up  error 2\n")
 		s.says(0, "dead list mail --older 1h", "id  died  attempts  reason  error\n")
 		s.says(0, "dead requeue mail --match '*[12]' --dry-run", "would be requeued: 0\n")
 		s.says(0, "dead drop mail --limit 1 --dry-run --json", `{"count":1,"complete":true,"dry_run":true}`+"\n")

@@ -111,6 +111,6 @@ func (s *shop) work(ctx context.Context) error {
 		return nil
 	})
 	return worker.New(s.Client, mux, worker.Options{
-		Backoff: func(int, error) time.Duration { return s.toPay / 10 },
+		Backoff: func(*worker.Job, error) time.Duration { return s.toPay / 10 },
 	}).Run(ctx)
 }

@@ -64,7 +64,7 @@ func beginPush(f *flagSet) action {
 	var follow bool
 	f.headers(&headers)
 	f.toggle("follow", &follow)
-	f.texts(b, "id", "once", "debounce", "group", "quiet group_quiet", "longest group_longest", "ttr", "replicas-timeout")
+	f.texts(b, "id", "once", "debounce", "group", "quiet group_quiet", "longest group_longest", "lease", "replicas-timeout")
 	f.counts(b, "max group_max", "max-attempts", "replicas")
 	return func(ctx context.Context, c *call) (reply, error) {
 		if err := notClosed(c.stdout); err != nil { // otherwise the ID would be lost

@@ -46,7 +46,7 @@ func (c *call) take(ctx context.Context, o client.FetchOptions) (reply, error) {
 		return reply{}, outputError(err)
 	}
 	topic := c.arguments[0]
-	o.Topics, o.Max, o.Lease = []client.FetchTopic{{Topic: topic}}, 1, popLease
+	o.Topics, o.Max, o.Lease, o.MaxAttempts = []client.FetchTopic{{Topic: topic}}, 1, popLease, -1
 	list, err := c.client.Fetch(ctx, o)
 	var m client.Message
 	switch {
@@ -113,7 +113,7 @@ func settle(ctx context.Context, d *client.Delivery, notPrinted error) error {
 	if notPrinted == nil {
 		return acknowledge(ctx, d)
 	}
-	err := d.Release(context.WithoutCancel(ctx))
+	err := d.Release(context.WithoutCancel(ctx), 0)
 	switch {
 	case err == nil:
 		return fmt.Errorf("%w; job %q is ready again", notPrinted, d.ID)

@@ -18,7 +18,7 @@ func beginScheduleSet(f *flagSet) action {
 	b := newFields()
 	var headers map[string]string
 	f.headers(&headers)
-	f.texts(b, "zone", "missed", "overlap", "jitter", "ttr")
+	f.texts(b, "zone", "missed", "overlap", "jitter", "lease")
 	f.counts(b, "max-attempts")
 	return func(ctx context.Context, c *call) (reply, error) {
 		body, err := bodyOf(ctx, c.arguments[3])

@@ -77,7 +77,7 @@ func exported(job inspect.Job, state string) view.Object {
 		o.Put("due", job.At)
 	}
 	o.PutIfAny("max_attempts", job.MaxAttempts)
-	o.PutIfAny("ttr", job.TTR)
+	o.PutIfAny("lease", job.TTR)
 	o.Headers(job.Headers)
 	o.Put("body", job.Body)
 	return o

@@ -10,20 +10,17 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
-	"github.com/mix-basic/delayer/server"
 )
 
 // statusEvery is the interval between status updates for systemd while only numbers change.
 const statusEvery = 5 * time.Second
 
-// notifier is an Observer that reports the state of the service to systemd, see sd_notify(3). It passes all events on to another
-// Observer.
+// notifier reports the state of the service to systemd, see sd_notify(3). A nil one, without systemd, does nothing.
 //
 // The service is ready after its first pass, even if Redis was down: the server waits for Redis by itself, and systemd would kill
 // a start that waited. Every end of a step feeds the watchdog, even a failed step: a hung Redis ends each step by a timeout, and
 // a restart would not help. So systemd restarts a service only if its own loop hangs.
 type notifier struct {
-	server.Observer
 	socket   net.Conn
 	watchdog time.Duration // feeding interval of the watchdog; 0: no watchdog
 
@@ -36,25 +33,25 @@ type notifier struct {
 	movedOld int // number in the last status
 }
 
-// newNotifier returns the notifier and the server's Observer. Without systemd it returns nil and next.
-func newNotifier(next server.Observer) (*notifier, server.Observer, error) {
+// newNotifier returns the notifier, or nil without systemd.
+func newNotifier() (*notifier, error) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
-		return nil, next, nil
+		return nil, nil
 	}
 	socket, err := net.Dial("unixgram", path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("NOTIFY_SOCKET: %w", err)
+		return nil, fmt.Errorf("NOTIFY_SOCKET: %w", err)
 	}
-	n := &notifier{Observer: next, socket: socket}
+	n := &notifier{socket: socket}
 	pid := os.Getenv("WATCHDOG_PID")
 	if us, err := strconv.Atoi(os.Getenv("WATCHDOG_USEC")); err == nil && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
 		n.watchdog = time.Duration(us) * time.Microsecond / 4
 	}
-	return n, n, nil
+	return n, nil
 }
 
-// tell sends lines to systemd. It is best effort: an Observer must not wait.
+// tell sends lines to systemd. It is best effort: the server waits for it.
 func (n *notifier) tell(lines ...string) {
 	n.socket.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	n.socket.Write([]byte(strings.Join(lines, "\n")))
@@ -68,18 +65,20 @@ func (n *notifier) feed() {
 	}
 }
 
-// Moved implements server.Observer.
-func (n *notifier) Moved(topic string, m server.Moved) {
-	n.Observer.Moved(topic, m)
+func (n *notifier) jobsMoved(jobs int) {
+	if n == nil {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.moved += m.Jobs
+	n.moved += jobs
 	n.feed()
 }
 
-// Passed implements server.Observer.
-func (n *notifier) Passed(took time.Duration, err error) {
-	n.Observer.Passed(took, err)
+func (n *notifier) passed(err error) {
+	if n == nil {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.feed()
@@ -111,7 +110,7 @@ func (n *notifier) Passed(took time.Duration, err error) {
 	n.tell(lines...)
 }
 
-// stopping reports to systemd that the service stops. n may be nil.
+// stopping reports to systemd that the service stops.
 func (n *notifier) stopping() {
 	if n != nil {
 		n.tell("STOPPING=1", "STATUS=finishing the batch in progress")

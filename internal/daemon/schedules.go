@@ -16,7 +16,6 @@ import (
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/logger"
-	"github.com/mix-basic/delayer/server"
 )
 
 // fileOwner is the owner of the schedules of the configuration file.
@@ -206,23 +205,21 @@ func (k *fileSchedules) maySee(ctx context.Context) bool {
 func scheduleOfFile(s config.Schedule) store.Schedule {
 	return store.Schedule{
 		Name: s.Name, Spec: s.Cron, Zone: s.Zone, Topic: s.Topic, Body: s.Body, Missed: s.Missed, Overlap: s.Overlap, Jitter: s.Jitter,
-		Terms: store.Terms{Lifetime: s.ReadyMaxLifetime, MaxAttempts: s.MaxAttempts, TTR: s.TTR, Headers: s.Headers}, Source: fileOwner,
+		Terms: store.Terms{Lifetime: s.ExpireAfter, MaxAttempts: s.MaxAttempts, TTR: s.Lease, Headers: s.Headers}, Source: fileOwner,
 	}
 }
 
-// recovery is an Observer that signals when passes succeed again after failures. It passes all events on to another
-// Observer.
+// recovery signals when passes succeed again after failures.
 type recovery struct {
-	server.Observer
 	failing atomic.Bool
 	again   chan struct{} // buffered, one signal
 }
 
 func newRecovery() *recovery {
-	return &recovery{Observer: noObserver{}, again: make(chan struct{}, 1)}
+	return &recovery{again: make(chan struct{}, 1)}
 }
 
-func (r *recovery) Passed(took time.Duration, err error) {
+func (r *recovery) passed(err error) {
 	if err != nil {
 		r.failing.Store(true)
 	} else if r.failing.CompareAndSwap(true, false) {
@@ -231,13 +228,4 @@ func (r *recovery) Passed(took time.Duration, err error) {
 		default:
 		}
 	}
-	r.Observer.Passed(took, err)
 }
-
-type noObserver struct{}
-
-func (noObserver) Moved(string, server.Moved)   {}
-func (noObserver) Dropped(int)                  {}
-func (noObserver) Passed(time.Duration, error)  {}
-func (noObserver) Called(string, time.Duration) {}
-func (noObserver) Fired(server.Fired)           {}

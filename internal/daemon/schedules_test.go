@@ -79,7 +79,7 @@ type keeper struct {
 
 // daily returns a schedule of that name.
 func daily(name string) config.Schedule {
-	return config.Schedule{Name: name, Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour}
+	return config.Schedule{Name: name, Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ExpireAfter: time.Hour}
 }
 
 // newKeeper returns a keeper, which start starts, with schedules in its file.
@@ -131,8 +131,8 @@ func (k *keeper) expect(t *testing.T, want string) {
 
 // outage triggers a check, as after an outage.
 func (k *keeper) outage() {
-	k.recovered.Passed(0, context.DeadlineExceeded)
-	k.recovered.Passed(0, nil)
+	k.recovered.passed(context.DeadlineExceeded)
+	k.recovered.passed(nil)
 }
 
 func expectSchedules(t *testing.T, db *redistest.Server, want ...string) {

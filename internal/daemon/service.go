@@ -108,21 +108,36 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 	return s.run(banner(o.Version, found.from, notes), last)
 }
 
-// newServer creates the server. Metrics, systemd and the error log observe it.
 func (s *service) newServer() (err error) {
-	if s.http != nil {
-		s.recovered.Observer = s.http.metrics
-	}
-	c := s.config
-	work := server.Options{
-		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions,
-		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax, Version: s.options.Version, Logger: slog.New(s.log.Handler()),
-	}
-	if s.systemd, work.Observer, err = newNotifier(s.recovered); err != nil {
+	if s.systemd, err = newNotifier(); err != nil {
 		return err
 	}
-	s.server = server.New(s.redis, work)
+	c := s.config
+	s.server = server.New(s.redis, server.Options{
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions,
+		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax, Version: s.options.Version, Logger: slog.New(s.log.Handler()),
+		Hooks: s.hooks(),
+	})
 	return nil
+}
+
+// hooks tell metrics, systemd, and the schedules of the file what the server does.
+func (s *service) hooks() server.Hooks {
+	counted := server.Hooks{Moved: func(string, server.Moved) {}, Passed: func(time.Duration, error) {}}
+	if s.http != nil {
+		counted = s.http.metrics.Hooks()
+	}
+	h := counted
+	h.Moved = func(topic string, m server.Moved) {
+		counted.Moved(topic, m)
+		s.systemd.jobsMoved(m.Jobs)
+	}
+	h.Passed = func(took time.Duration, err error) {
+		counted.Passed(took, err)
+		s.recovered.passed(err)
+		s.systemd.passed(err)
+	}
+	return h
 }
 
 // service is the daemon once its logs are open.

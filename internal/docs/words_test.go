@@ -67,7 +67,7 @@ var names = []rule{
 	{`[mM]end(ed|s)?([A-Z]|$)`, "repair"},
 	{`[hH]asty`, "noWait"},
 	{`[eE]ntered([A-Z]|$)`, "registered"},
-	{`[pP]ostpone`, "snooze"},
+	{`[pP]ostpone|[sS]nooze`, "release"},
 	{`^Front([A-Z]|$)`, "the HTTP server"},
 }
 

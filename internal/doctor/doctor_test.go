@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -41,7 +42,9 @@ func names(r Report) (names []string) {
 }
 
 func run(t *testing.T, pool client.Redis) (stop func()) {
-	stop = redistest.Background(t, func(ctx context.Context) error { return server.New(pool, server.Options{}).Run(ctx) })
+	stop = redistest.Background(t, func(ctx context.Context) error {
+		return server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+	})
 	jobs := inspect.New(pool, "", fleet.Layout{})
 	redistest.Until(t, "the server has an entry", func() bool {
 		servers, err := jobs.Servers(t.Context())

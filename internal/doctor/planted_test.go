@@ -16,6 +16,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -117,7 +118,7 @@ var planted = []fault{
 			redistest.Check(t, err)
 		}
 		for range 2 { // the second finds the topic throttled
-			if _, err := c.ReserveBatch(t.Context(), "t", 1, time.Minute); err != nil && !errors.Is(err, client.ErrEmpty) {
+			if _, err := c.Fetch(t.Context(), clienttest.Ready("t", 1, time.Minute)); err != nil && !errors.Is(err, client.ErrEmpty) {
 				t.Fatal(err)
 			}
 		}
@@ -240,7 +241,7 @@ func TestRateIsNoMissingConsumer(t *testing.T) {
 		_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)
 		redistest.Check(t, err)
 	}
-	job, err := c.Reserve(t.Context(), time.Second, time.Minute, "t")
+	job, err := c.Reserve(t.Context(), time.Minute, "t")
 	redistest.Check(t, err)
 	redistest.Check(t, job.Ack(t.Context()))
 	f.Do("PEXPIRE", "delayer:job_bucket:2", (7*24*time.Hour - time.Minute).Milliseconds()) // ready for a minute

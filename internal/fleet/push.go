@@ -14,14 +14,14 @@ const pushesInFlight = 2
 
 // PushAll pushes the jobs into the partitions that where returns, chunk by chunk, and returns an error for each. A chunk to groups may take several
 // calls. After the error of a whole call no further call is sent, and the jobs that are left get that error; in a cluster the other partitions go on.
-func PushAll(ctx context.Context, kind batch.Kind[store.Delayed], jobs []store.Delayed, where func(i int) *store.Store) []error {
+func PushAll(ctx context.Context, kind batch.Kind[store.Delayed], jobs []store.Delayed, where func(i int) *store.Store, tooFew store.TooFew) []error {
 	errs, chunks := make([]error, len(jobs)), Chunks(kind, jobs, where)
 	ByRedis(storesOf(chunks), func(places []int) {
 		some := make([]*pushing, len(places))
 		for k, i := range places {
 			some[k] = &pushing{store: chunks[i].Store, jobs: chunks[i].Items, errs: slices.Repeat([]error{store.ErrLater}, len(chunks[i].Items))}
 		}
-		err := some[0].store.UntilServed(ctx, func() error { return pushSome(ctx, some) })
+		err := some[0].store.UntilServed(ctx, func() error { return pushSome(ctx, some, tooFew) })
 		for k, i := range places {
 			for n, place := range chunks[i].Places {
 				if errs[place] = some[k].errs[n]; errs[place] == store.ErrLater {
@@ -34,7 +34,7 @@ func PushAll(ctx context.Context, kind batch.Kind[store.Delayed], jobs []store.D
 }
 
 // pushSome pushes chunks into partitions of one Redis. It returns the error of a whole call, after which jobs are left.
-func pushSome(ctx context.Context, all []*pushing) error {
+func pushSome(ctx context.Context, all []*pushing, tooFew store.TooFew) error {
 	p, err := all[0].store.Pipeline(ctx)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func pushSome(ctx context.Context, all []*pushing) error {
 	for _, c := range all {
 		stored = append(stored, store.Pushed{Jobs: c.jobs, Errs: c.errs})
 	}
-	p.AwaitReplicas(ctx, stored...)
+	p.AwaitReplicas(ctx, tooFew, stored...)
 	return err
 }
 

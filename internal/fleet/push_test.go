@@ -59,7 +59,7 @@ func TestPushesToAGroupKeepTheirOrder(t *testing.T) {
 		for i := range 4 {
 			jobs = append(jobs, toGroup("k", strconv.Itoa(i)))
 		}
-		check(t, errors.Join(PushAll(t.Context(), chunkOfOne, jobs, func(int) *store.Store { return s })...))
+		check(t, errors.Join(PushAll(t.Context(), chunkOfOne, jobs, func(int) *store.Store { return s }, nil)...))
 		if got := slices.Collect(maps.Values(server.State().Buckets)); !slices.Contains(got, "t [0,1,2,3]") {
 			t.Errorf("behind %d others: %q", others, got)
 		}
@@ -76,7 +76,7 @@ func TestPushAllEndsWithAnError(t *testing.T) {
 	}
 	b.do(t, "ACL", "SETUSER", "default", "resetkeys", "~delayer:job_pool", "~delayer:job_bucket:[a-d]")
 	apart := batch.Kind[store.Delayed]{Measure: func(store.Delayed) (string, int) { return "", 1 << 20 }}
-	errs := PushAll(t.Context(), apart, jobs, func(int) *store.Store { return b.Store })
+	errs := PushAll(t.Context(), apart, jobs, func(int) *store.Store { return b.Store }, nil)
 	for i, stored := range []bool{true, false, true, false, false} {
 		if (errs[i] == nil) != stored || !stored && !store.Refused(errs[i]) {
 			t.Errorf("%s: %v, stored: %v", jobs[i].ID, errs[i], stored)

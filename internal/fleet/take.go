@@ -46,11 +46,6 @@ func (t *Takers) Renew() {
 	}
 }
 
-// Pull is wait.Shared.Pull.
-func (t *Takers) Pull(of *store.Store, p *store.Pipeline, k wait.Kind, topic string, n int) (got wait.Jobs, more bool, err error) {
-	return t.shared.Pull(of, p, k, topic, n)
-}
-
 // Take gets up to as many jobs as wanted, of one partition. Without any it waits for one until the timeout ends (0: as long as ctx allows), or
 // returns store.ErrEmpty at once if the caller does not wait. The timeout bounds the wait for a job, not how long Redis takes to say whether there is one.
 func (t *Takers) Take(ctx context.Context, r wait.Request, timeout time.Duration) (wait.Jobs, error) {

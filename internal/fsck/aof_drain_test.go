@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -25,7 +27,7 @@ type drain struct {
 
 func newDrain(t *testing.T) *drain {
 	f := newFixture(t)
-	return &drain{f, server.New(f.pool, server.Options{})}
+	return &drain{f, server.New(f.pool, server.Options{Logger: slog.New(slog.DiscardHandler)})}
 }
 
 // load replays commands.
@@ -110,7 +112,7 @@ func (d *drain) deliver(state redistest.State) map[string][]string {
 		redistest.Check(d.t, d.server.Pass(d.ctx))
 		idle++
 		for _, topic := range aofTopics {
-			list, err := d.client.PopBatch(d.ctx, topic, 1000)
+			list, err := d.client.Fetch(d.ctx, clienttest.Popped(topic, 250))
 			if !errors.Is(err, client.ErrEmpty) {
 				redistest.Check(d.t, err)
 			}

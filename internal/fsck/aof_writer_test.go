@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -31,7 +33,7 @@ func newWriter(t *testing.T, s *redistest.Server) *writer {
 	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: s.Addr}))
 	c := client.New(pool)
 	t.Cleanup(func() { c.Close(); pool.Close() })
-	return &writer{rand.New(rand.NewPCG(3, 4)), t, c, server.New(pool, server.Options{}), jobs{map[string][]string{}, map[string]string{}}, nil, 0}
+	return &writer{rand.New(rand.NewPCG(3, 4)), t, c, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}), jobs{map[string][]string{}, map[string]string{}}, nil, 0}
 }
 
 var aofTopics = []string{"t", "paused", "limited"}
@@ -58,7 +60,7 @@ func (w *writer) any() string {
 		return "PushBatch"
 	case 5:
 		m.ID = ""
-		pushed, err := w.client.PushOne(ctx, client.Item{Message: m}, client.Group("k", client.GroupOptions{Max: 3, Longest: time.Hour}))
+		pushed, err := w.client.Push(ctx, m, 0, client.Group("k", client.GroupOptions{Max: 3, Longest: time.Hour}))
 		redistest.Check(w.t, err)
 		if pushed.Outcome == client.OutcomeCreated {
 			w.jobs.alive[pushed.ID] = []string{topic + " [" + m.Body + "]"}
@@ -70,12 +72,12 @@ func (w *writer) any() string {
 		redistest.Check(w.t, w.server.Pass(ctx))
 		return "a pass"
 	case 8, 9:
-		list, err := w.client.ReserveBatch(ctx, topic, 1+w.IntN(3), time.Hour)
+		list, err := w.client.Fetch(ctx, clienttest.Ready(topic, 1+w.IntN(3), time.Hour))
 		if !errors.Is(err, client.ErrEmpty) {
 			redistest.Check(w.t, err)
 		}
 		w.leases = append(w.leases, list...)
-		return "ReserveBatch"
+		return "Fetch"
 	case 10, 11, 12:
 		return w.settle()
 	case 13:
@@ -93,14 +95,14 @@ func (w *writer) any() string {
 
 func (w *writer) push(m client.Message, delay time.Duration) string {
 	opts := map[string][]client.PushOption{
-		"Push": nil, "Push with Refuse": {client.Refuse}, "Push with Once": {client.Once(time.Hour)}, "Push with Follow": {client.Follow},
-		"Push with MaxAttempts": {client.MaxAttempts(1), client.TTR(time.Hour)},
+		"Push": nil, "Push with Refuse": {client.IfExists(client.Refuse())}, "Push with Once": {client.IfExists(client.Once(time.Hour))}, "Push with Follow": {client.IfExists(client.Follow())},
+		"Push with MaxAttempts": {client.JobOptions{MaxAttempts: 1, Lease: time.Hour}},
 	}
 	name := slices.Sorted(maps.Keys(opts))[w.IntN(len(opts))]
 	if name == "Push with MaxAttempts" { // other calls leave these alone: a lease that a Reschedule ends counts, so the next reserve would bury it
 		m.ID = "last " + m.ID
 	}
-	pushed, err := w.client.PushOne(w.t.Context(), client.Item{Message: m, Delay: delay}, opts[name]...)
+	pushed, err := w.client.Push(w.t.Context(), m, delay, opts[name]...)
 	if errors.Is(err, client.ErrExists) {
 		return name
 	}
@@ -125,9 +127,9 @@ func (w *writer) settle() string {
 	name, end := "Ack", d.Ack
 	switch w.IntN(4) {
 	case 0:
-		name, end = "Retry", func(ctx context.Context) error { return d.Retry(ctx, time.Duration(w.IntN(2))*time.Hour) }
+		name, end = "Retry", func(ctx context.Context) error { return d.Retry(ctx, time.Duration(w.IntN(2))*time.Hour, nil) }
 	case 1:
-		name, end = "Bury", func(ctx context.Context) error { return d.Bury(ctx, "no") }
+		name, end = "Bury", func(ctx context.Context) error { return d.Bury(ctx, errors.New("no")) }
 	}
 	switch err := end(w.t.Context()); {
 	case errors.Is(err, client.ErrLeaseLost):

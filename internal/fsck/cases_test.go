@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -48,17 +49,17 @@ func TestNothingWrong(t *testing.T) {
 		push(fmt.Sprint("l", i), "limited", 0)
 		push(fmt.Sprint("d", i), "dead", 0)
 	}
-	push("once", "t", time.Hour, client.OnceAs(time.Hour, "x"))
+	push("once", "t", time.Hour, client.IfExists(client.OnceAs(time.Hour, "x")))
 	push("", "grouped", 0, client.Group("k", client.GroupOptions{Quiet: time.Hour}))
 	redistest.Check(t, f.client.Pause(f.ctx, "paused", client.PauseOptions{}))
 	_, err := f.client.Schedules().Set(f.ctx, client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "b"})
 	redistest.Check(t, err)
 	for i := range 5 {
 		for _, topic := range []string{"t", "limited", "dead"} {
-			d, err := f.client.Reserve(f.ctx, 0, time.Hour, topic)
+			d, err := f.client.Reserve(f.ctx, time.Hour, topic)
 			redistest.Check(t, err)
 			if topic == "dead" && i < 3 {
-				redistest.Check(t, d.Bury(f.ctx, "bad"))
+				redistest.Check(t, d.Bury(f.ctx, errors.New("bad")))
 			}
 		}
 	}

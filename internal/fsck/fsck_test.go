@@ -16,6 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -304,8 +305,8 @@ func (f *fixture) load() (stop func() map[string]int) {
 					}
 					continue
 				}
-				d, err := f.client.Reserve(f.ctx, 50*time.Millisecond, time.Minute, "new")
-				if err == nil {
+				list, _ := f.client.Fetch(f.ctx, clienttest.Ready("new", 1, time.Minute))
+				for _, d := range list {
 					count(d.ID, 1)
 					redistest.Check(f.t, d.Ack(f.ctx))
 				}

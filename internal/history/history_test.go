@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -99,7 +100,7 @@ func work(t *testing.T, redis *redistest.Server, faults func(context.Context, *r
 	var group sync.WaitGroup
 	defer group.Wait()
 	for range 2 {
-		s := server.New(redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr})), server.Options{})
+		s := server.New(redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr})), server.Options{Logger: slog.New(slog.DiscardHandler)})
 		group.Go(func() { s.Run(ctx) })
 	}
 	for i := range producers + consumers {
@@ -146,10 +147,11 @@ func (r *recorder) produce(ctx context.Context, caller int, c *client.Client) {
 func (r *recorder) consume(ctx context.Context, caller int, c *client.Client) {
 	for ctx.Err() == nil {
 		began := time.Now()
-		d, err := c.Reserve(ctx, 50*time.Millisecond, lease, topic)
+		list, err := c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: topic}}, Lease: lease, Timeout: 50 * time.Millisecond})
 		if err != nil {
 			continue // a reserve whose reply was lost shows in the next attempt
 		}
+		d := list[0]
 		r.add(caller, call{kind: reserve, id: d.ID, began: began}, result{answer: done, token: d.Token, attempt: d.Attempt})
 		for settled := false; !settled; {
 			o := call{id: d.ID, token: d.Token, after: time.Duration(rand.IntN(20)) * time.Millisecond}
@@ -158,9 +160,9 @@ func (r *recorder) consume(ctx context.Context, caller int, c *client.Client) {
 			var err error
 			switch settled = true; rand.IntN(8) {
 			case 0:
-				o.kind, err = retry, d.Retry(ctx, o.after)
+				o.kind, err = retry, d.Retry(ctx, o.after, nil)
 			case 1:
-				o.kind, err = release, d.Release(ctx)
+				o.kind, err = release, d.Release(ctx, 0)
 			case 2:
 				o.kind, o.after, settled = extend, lease/2, false
 				err = d.Extend(ctx, o.after)

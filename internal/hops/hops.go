@@ -10,7 +10,7 @@ type count struct{ functions, files int }
 // allowed has the maximum for each call of program calls: a plain job on a warm connection. If you make a plain
 // call longer, change its row and say why in the commit.
 var allowed = map[string]count{
-	"push": {42, 12},
+	"push": {43, 12},
 	"pop":  {50, 14},
 	"ack":  {36, 9},
 	"wake": {50, 14},

@@ -95,7 +95,7 @@ func TestBrowseTells(t *testing.T) {
 		_, err := f.client.Push(f.ctx, client.Message{ID: "i\x00\xff", Topic: "t\n", Body: body}, 0)
 		f.check(err)
 		began := time.Now()
-		f.check(f.reserve("t\n", time.Minute).Retry(f.ctx, time.Hour, client.Cause(errors.New(strings.Repeat("e", 2000)))))
+		f.check(f.reserve("t\n", time.Minute).Retry(f.ctx, time.Hour, errors.New(strings.Repeat("e", 2000))))
 		page := f.browse(Query{State: Waiting})
 		if len(page.Jobs) != 1 || page.Looked != 1 || page.Cursor != "" {
 			t.Fatalf("%+v, want 1 job", page)

@@ -236,7 +236,7 @@ func TestDropDeadThatDiesAnew(t *testing.T) {
 		}
 		o := f.before("drop_dead", func() {
 			f.check(f.client.Requeue(f.ctx, "b"))
-			f.check(f.reserve("t", time.Minute).Bury(f.ctx, "again"))
+			f.check(f.reserve("t", time.Minute).Bury(f.ctx, errors.New("again")))
 		})
 		if n, err := o.DropDead(f.ctx, DeadFilter{Topic: "t"}); n != 2 || err != nil {
 			t.Errorf("%d, %v, want 2", n, err)

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -85,16 +86,17 @@ func score(at time.Time) string { return fmt.Sprintf("%d.%03d", at.Unix(), at.Na
 
 func (f *fixture) reserve(topic string, lease time.Duration) *client.Delivery {
 	f.TB.Helper()
-	d, err := f.client.Reserve(f.ctx, time.Second, lease, topic)
+	d, err := f.client.Reserve(f.ctx, lease, topic)
 	f.check(err)
 	return d
 }
 
-// bury creates a dead letter.
+// bury creates a dead letter. Its reason is not its error, as that of a job whose attempts are used up.
 func (f *fixture) bury(topic, id, reason, cause string) {
 	f.TB.Helper()
 	f.push(topic, id, 0)
-	f.check(f.reserve(topic, time.Minute).Bury(f.ctx, reason, client.Cause(fmt.Errorf("%s", cause))))
+	f.check(f.reserve(topic, time.Minute).Bury(f.ctx, errors.New(cause)))
+	f.Do("HSET", "delayer:dead_letter:"+id, "reason", reason)
 }
 
 // text stores a string under a key of another type.

@@ -12,6 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -44,8 +45,7 @@ func TestBrowsePartitions(t *testing.T) {
 	f.check(err)
 	_, err = f.client.PushBatch(f.ctx, dead)
 	f.check(err)
-	list, err := f.client.ReserveBatch(f.ctx, "dead", 300, time.Hour)
-	f.check(err)
+	list := clienttest.All(f.TB, f.client, clienttest.Ready("dead", 250, time.Hour))
 	_, err = f.client.ExtendBatch(f.ctx, list, time.Minute)
 	f.check(err)
 	var ofT, all []string
@@ -67,7 +67,7 @@ func TestBrowsePartitions(t *testing.T) {
 		}
 	}
 	for _, d := range list {
-		f.check(d.Bury(f.ctx, "why "+d.ID[:2]))
+		f.check(d.Bury(f.ctx, errors.New("why "+d.ID[:2])))
 	}
 	for _, limit := range []int{3, 50, 500} {
 		got := f.ids(Query{State: Dead, Topic: "dead", Limit: limit}, nil)

@@ -195,7 +195,7 @@ func (s starter) start(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// notStarted snoozes the job, which costs no attempt: the program may be missing only while a new version is installed.
+// notStarted releases the job, which costs no attempt: the program may be missing only while a new version is installed.
 // For an ID too long for the environment, the job itself is at fault.
 func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) error {
 	if errors.Is(err, syscall.E2BIG) {
@@ -209,7 +209,7 @@ func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) er
 	case <-time.After(rest):
 	case <-ctx.Done():
 	}
-	return worker.Snooze(startedLater)
+	return worker.Release(startedLater)
 }
 
 // started records that the program can be started.
@@ -219,7 +219,7 @@ func (p *program) started() {
 	p.missing = time.Time{}
 }
 
-// rest returns how long the handler waits while the program is missing, so that the worker does not reserve and snooze all
+// rest returns how long the handler waits while the program is missing, so that the worker does not reserve and release all
 // jobs. The rest is as long as the program has been missing, within limits.
 func (p *program) rest(now time.Time) time.Duration {
 	if p.missing.IsZero() {

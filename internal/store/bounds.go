@@ -19,6 +19,13 @@ const (
 	MaxTag           = 250  // of a Limit
 	MaxScheduleName  = 200
 	MaxScheduleOwner = 200
+	MaxGroupKey      = 256 // which leaves room for a topic in the group's ID
+)
+
+// The bounds of Replicas.
+const (
+	MaxReplicas        = 100
+	MaxReplicasTimeout = 10 * time.Second
 )
 
 // The bounds of a Limit.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -15,23 +14,6 @@ type Replicas struct {
 	Within time.Duration
 }
 
-// ReplicasError is the error of a push with Replicas whose job is stored, but known to be on fewer replicas.
-type ReplicasError struct {
-	ID   string // the job's
-	Want int    // replicas required
-	Have int    // replicas that had it in time; -1 if unknown, because of Err
-	Err  error  // nil if Have is known
-}
-
-func (e *ReplicasError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("the job is stored, but it is not known whether %d replicas have it: %v", e.Want, e.Err)
-	}
-	return fmt.Sprintf("the job is stored, but %d of %d replicas have it", e.Have, e.Want)
-}
-
-func (e *ReplicasError) Unwrap() error { return e.Err }
-
 // waitFor bounds one WAIT, so that the end of a context and a hanging Redis are noticed.
 const waitFor = 250 * time.Millisecond
 
@@ -41,8 +23,12 @@ type Pushed struct {
 	Errs []error
 }
 
-// AwaitReplicas waits until the stored jobs are on the wanted number of replicas. A job on fewer replicas in time gets a ReplicasError.
-func (p *Pipeline) AwaitReplicas(ctx context.Context, all ...Pushed) {
+// TooFew makes the error of a job that is stored, but that fewer replicas than wanted had in time. have is -1 if their number is
+// unknown because of err.
+type TooFew func(job Delayed, have int, err error) error
+
+// AwaitReplicas waits until the stored jobs are on the wanted number of replicas. A job on fewer replicas in time gets the error of tooFew.
+func (p *Pipeline) AwaitReplicas(ctx context.Context, tooFew TooFew, all ...Pushed) {
 	var most Replicas
 	eachStored(all, func(job Delayed, _ *error) {
 		most.N, most.Within = max(most.N, job.Replicas.N), max(most.Within, job.Replicas.Within)
@@ -53,7 +39,7 @@ func (p *Pipeline) AwaitReplicas(ctx context.Context, all ...Pushed) {
 	have, err := p.awaitReplicas(ctx, most)
 	eachStored(all, func(job Delayed, failed *error) {
 		if have < job.Replicas.N {
-			*failed = &ReplicasError{job.StoredID(), job.Replicas.N, have, err}
+			*failed = tooFew(job, have, err)
 		}
 	})
 }

@@ -50,9 +50,15 @@ func TestReplicasOfALostConnection(t *testing.T) {
 			defer p.Close()
 			errs := push(p)
 			c.loses(p)
-			p.AwaitReplicas(t.Context(), Pushed{jobs, errs})
-			if few := new(ReplicasError); !errors.As(errs[0], &few) || few.Have != c.have {
-				t.Errorf("%v, want that %d replicas have it", errs[0], c.have)
+			few := errors.New("too few")
+			p.AwaitReplicas(t.Context(), func(_ Delayed, have int, err error) error {
+				if have != c.have || (err != nil) != (have < 0) {
+					t.Errorf("%d replicas have it, %v, want %d", have, err, c.have)
+				}
+				return few
+			}, Pushed{jobs, errs})
+			if errs[0] != few {
+				t.Errorf("error %v, want that of too few", errs[0])
 			}
 		})
 	}

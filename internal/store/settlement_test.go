@@ -39,7 +39,7 @@ var settlements = map[string]func(s *Store, held LeaseRef) *Call[[]error]{
 	"release": func(s *Store, held LeaseRef) *Call[[]error] {
 		return s.Retry([]Returned{{LeaseRef: held, Refund: true}})
 	},
-	"snooze": func(s *Store, held LeaseRef) *Call[[]error] {
+	"release later": func(s *Store, held LeaseRef) *Call[[]error] {
 		return s.Retry([]Returned{{LeaseRef: held, Refund: true, Delay: time.Minute}})
 	},
 	"bury": func(s *Store, held LeaseRef) *Call[[]error] { return s.Bury([]Burial{{held, "reason", "error"}}) },
@@ -58,14 +58,14 @@ func TestSettlements(t *testing.T) {
 	other := texts{"o": "t body of o"}
 	with := func(id string) texts { return texts{id: "t body of " + id, "o": "t body of o"} }
 	wants := map[string]redistest.State{
-		"ack":     {Ready: queues{"t": {"o"}}, Buckets: other},
-		"retry":   {Pool: []string{"a"}, Ready: queues{"t": {"o"}}, Buckets: with("a")},
-		"release": {Ready: queues{"t": {"a", "o"}}, Buckets: with("a")},
-		"snooze":  {Pool: []string{"a"}, Ready: queues{"t": {"o"}}, Buckets: with("a")},
-		"bury":    {Ready: queues{"t": {"o"}}, Buckets: other, Dead: queues{"t": {"a"}}, Letters: texts{"a": "t body of a"}},
-		"extend":  {Reserved: []string{"a"}, Counts: texts{"t": "1"}, Ready: queues{"t": {"o"}}, Buckets: with("a")},
+		"ack":           {Ready: queues{"t": {"o"}}, Buckets: other},
+		"retry":         {Pool: []string{"a"}, Ready: queues{"t": {"o"}}, Buckets: with("a")},
+		"release":       {Ready: queues{"t": {"a", "o"}}, Buckets: with("a")},
+		"release later": {Pool: []string{"a"}, Ready: queues{"t": {"o"}}, Buckets: with("a")},
+		"bury":          {Ready: queues{"t": {"o"}}, Buckets: other, Dead: queues{"t": {"a"}}, Letters: texts{"a": "t body of a"}},
+		"extend":        {Reserved: []string{"a"}, Counts: texts{"t": "1"}, Ready: queues{"t": {"o"}}, Buckets: with("a")},
 	}
-	attempts := map[string]int{"retry": 1, "release": 0, "snooze": 0, "bury": 1, "extend": 1}
+	attempts := map[string]int{"retry": 1, "release": 0, "release later": 0, "bury": 1, "extend": 1}
 	onEach(t, func(t *testing.T, b *backend) {
 		for verb, want := range wants {
 			t.Run(verb, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestSettlements(t *testing.T) {
 				if err != nil || found.Attempts != attempts[verb] {
 					t.Errorf("%d attempts, want %d; %v", found.Attempts, attempts[verb], err)
 				}
-				states := map[string]string{"retry": "waiting", "release": "ready", "snooze": "waiting", "bury": "dead", "extend": "reserved"}
+				states := map[string]string{"retry": "waiting", "release": "ready", "release later": "waiting", "bury": "dead", "extend": "reserved"}
 				errs := map[string]string{"retry": "why", "bury": "error"}
 				if found.State != states[verb] || found.Error != errs[verb] || (found.Reason == "reason") != (verb == "bury") {
 					t.Errorf("found %+v", found)

@@ -14,7 +14,7 @@ var TimeNames = map[client.State]string{client.StateWaiting: "due", client.State
 // Job describes one job as a whole.
 func Job(job client.JobInfo) Object {
 	o := Of("id", job.ID, "topic", job.Topic, "state", job.State, TimeNames[job.State], job.Due, "ttl", job.TTL, "attempts", job.Attempts)
-	o.PutIfAny("max_attempts", job.MaxAttempts)
+	o.PutIfAny("max_attempts", job.Options.MaxAttempts)
 	o.PutIfAny("followed", job.Followed)
 	o.PutIfAny("reason", job.Reason)
 	o.PutIfAny("error", job.Error)

@@ -195,15 +195,6 @@ func (one *poll) receive(h *Hooks) (store.Popped, error) {
 	return popped, err
 }
 
-// Pull takes up to n jobs of one topic for a caller that holds the pipeline, ahead of waiting callers. more reports that there may be more
-// jobs although fewer than n came.
-func (s *Shared) Pull(of *store.Store, p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
-	one := &poll{Kind: k, Wanted: store.Wanted{Topics: []string{topic}, N: n}}
-	one.send(p, of)
-	popped, err := one.receive(&s.hooks)
-	return Jobs{popped.Jobs, popped.Leases, one.sentAt}, popped.More, err
-}
-
 // polls is a batch of polls.
 type polls struct {
 	partition *Partition
@@ -320,15 +311,6 @@ type Jobs struct {
 	Jobs    []store.Job
 	Leases  []store.Lease
 	AskedAt time.Time
-}
-
-// Add appends later jobs. AskedAt stays that of the first.
-func (j *Jobs) Add(next Jobs) {
-	if len(j.Jobs) == 0 {
-		*j = next
-		return
-	}
-	j.Jobs, j.Leases = append(j.Jobs, next.Jobs...), append(j.Leases, next.Leases...)
 }
 
 // cut takes off the first jobs, up to n.

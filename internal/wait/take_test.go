@@ -399,17 +399,6 @@ func TestJoiningRegisteredTopics(t *testing.T) {
 	g.expectErr(t, store.ErrEmpty)
 }
 
-// Jobs that arrive in two parts count as one result, requested when the first part was requested.
-func TestAddJobs(t *testing.T) {
-	first, second := time.Unix(1, 0), time.Unix(2, 0)
-	var got Jobs
-	got.Add(Jobs{jobs("a", 1), []store.Lease{{Token: 1}}, first})
-	got.Add(Jobs{jobs("b", 2), []store.Lease{{Token: 2}, {Token: 3}}, second})
-	if len(got.Jobs) != 3 || got.Jobs[2].ID != "b2" || len(got.Leases) != 3 || got.Leases[2].Token != 3 || got.AskedAt != first {
-		t.Errorf("%+v", got)
-	}
-}
-
 // cut is a connection that loses all replies.
 type cut struct{ redis.Conn }
 
@@ -433,12 +422,6 @@ func TestLostReplies(t *testing.T) {
 		want := store.MaxPop
 		if k.Reserves {
 			want = 0
-		}
-		if _, _, err := h.shared.Pull(h.store, redistest.Must(h.store.Pipeline(t.Context())), k, "t", 3); !errors.Is(err, errCut) || errors.Is(err, ErrLost) == k.Reserves {
-			t.Errorf("%+v: Pull: %v", k, err)
-		}
-		if !k.Reserves {
-			want += 3
 		}
 		for _, g := range []*guest{a, b} {
 			if g.expectErr(t, errCut); errors.Is(g.got.err, ErrLost) == k.Reserves || h.lost != want {

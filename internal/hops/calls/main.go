@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"runtime/coverage"
 	"time"
@@ -57,7 +58,7 @@ func prepare(name, addr string, c *client.Client) func() {
 	case "ack":
 		reserve := func(id string) *client.Delivery {
 			push(id, 0)
-			d, err := c.Reserve(ctx, time.Minute, time.Minute, "t")
+			d, err := c.Reserve(ctx, time.Minute, "t")
 			check(err)
 			return d
 		}
@@ -80,7 +81,7 @@ func prepare(name, addr string, c *client.Client) func() {
 	case "pass": // the test pushes what is moved
 		pool, err := client.NewPool(client.PoolOptions{Addr: addr})
 		check(err)
-		go server.New(pool, server.Options{}).Run(ctx)
+		go server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 		return func() {}
 	}
 	log.Fatalf("want push, pop, ack, wake or pass, not %q", name)

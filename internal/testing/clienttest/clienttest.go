@@ -3,6 +3,9 @@ package clienttest
 
 import (
 	"cmp"
+	"errors"
+	"testing"
+	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -29,4 +32,27 @@ func Reach(s *redistest.Server, o client.PoolOptions) client.PoolOptions {
 func Connect(o client.PoolOptions) client.Redis {
 	o.Partitions = 0
 	return redistest.Must(client.Connect(o))
+}
+
+// Ready are options that reserve up to max jobs of the topic that are ready now.
+func Ready(topic string, max int, lease time.Duration) client.FetchOptions {
+	return client.FetchOptions{Topics: []client.FetchTopic{{Topic: topic}}, Max: max, Lease: lease, NoWait: true}
+}
+
+// Popped are options that pop up to max jobs of the topic that are ready now.
+func Popped(topic string, max int) client.FetchOptions {
+	return client.FetchOptions{Topics: []client.FetchTopic{{Topic: topic}}, Max: max, Pop: true, NoWait: true}
+}
+
+// All takes all jobs that are ready now. A call of Fetch takes those of one partition, up to o.Max.
+func All(tb testing.TB, c *client.Client, o client.FetchOptions) (all []*client.Delivery) {
+	tb.Helper()
+	for {
+		list, err := c.Fetch(tb.Context(), o)
+		if errors.Is(err, client.ErrEmpty) {
+			return all
+		}
+		redistest.Check(tb, err)
+		all = append(all, list...)
+	}
 }

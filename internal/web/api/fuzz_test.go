@@ -11,7 +11,7 @@ import (
 func FuzzDecode(f *testing.F) {
 	for _, body := range []string{
 		`{"topic":"t","body":"1","group":"k","group_max":3,"group_quiet":1,"group_longest":"1h"}`,
-		`{"id":"a","topic":"t","body":"b","delay":"1h","due":"2030-01-01T00:00:00Z","max_attempts":1,"ttr":1.5,"ready_max_lifetime":"7d","if_exists":"refuse","once":"1d","debounce":60}`,
+		`{"id":"a","topic":"t","body":"b","delay":"1h","due":"2030-01-01T00:00:00Z","max_attempts":1,"lease":1.5,"expire_after":"7d","if_exists":"refuse","once":"1d","debounce":60}`,
 		`{"jobs":[{"id_base64":"/w==","topic":"t","body":"\ud83d\ude00"}]}`, `{"topics":["a"],"topics_base64":["YQ=="],"max":1,"lease":1e1}`,
 		`{"deliveries":[{"id":"a","topic":"t","token":1}],"lease":1}`, `{"ids":["a"],"all":true,"reason":"r","before":"x"}`, `{"body":"\ud800\\"}`, "{\"a\":", "\xff",
 	} {

@@ -30,10 +30,10 @@ func TestHeaders(t *testing.T) {
 	f.do("PATCH", "/v1/jobs/a", `{"delay":0}`).expect(204, "")
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"ready","ttl":"*","attempts":0,`+headers+`,"body":"b"}`)
 	given := f.do("POST", "/v1/reserve", `{"topics":["t"],"lease":"1m"}`)
-	given.expect(200, `{"deliveries":[{"id":"a","topic":"t","token":"*","attempt":1,"lease":60,"deadline":"*","late_by":"*",`+headers+`,"body":"b"}]}`)
+	given.expect(200, `{"deliveries":[{"id":"a","topic":"t","token":"*","attempt":1,"max_attempts":25,"lease":60,"deadline":"*","late_by":"*",`+headers+`,"body":"b"}]}`)
 	f.do("POST", "/v1/extend", strings.TrimSuffix(strings.TrimSpace(given.body), "}")+`,"lease":60}`).expect(200, `{"count":1,"complete":true,"results":["*"]}`)
 	f.do("POST", "/v1/jobs/a/bury", fmt.Sprintf(`{"topic":"t","token":%s}`, given.deliveries()[0].Token)).expect(204, "")
-	f.do("GET", "/v1/dead/t", "").expect(200, `{"jobs":[{"id":"a","topic":"t","state":"dead","died":"*","attempts":1,`+headers+`,"size":1,"preview":"b"}]}`)
+	f.do("GET", "/v1/dead/t", "").expect(200, `{"jobs":[{"id":"a","topic":"t","state":"dead","died":"*","attempts":1,"reason":"buried",`+headers+`,"size":1,"preview":"b"}]}`)
 }
 
 // Wrong headers change nothing, and the problem says which field and why.

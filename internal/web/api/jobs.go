@@ -15,12 +15,12 @@ import (
 )
 
 // policies maps the values of if_exists.
-var policies = map[string]client.PushOption{
-	"replace":      client.Replace,
-	"refuse":       client.Refuse,
-	"keep_earlier": client.KeepEarlier,
-	"keep_later":   client.KeepLater,
-	"follow":       client.Follow,
+var policies = map[string]client.Policy{
+	"replace":      client.Replace(),
+	"refuse":       client.Refuse(),
+	"keep_earlier": client.KeepEarlier(),
+	"keep_later":   client.KeepLater(),
+	"follow":       client.Follow(),
 }
 
 // newJobOf converts a new job for the client, unless its fields contradict each other.
@@ -47,23 +47,26 @@ func newJobOf(job values, at jsontext.Pointer) (client.Item, error) {
 	return d, nil
 }
 
-// optionsOf returns the options that the fields of a job or a schedule give.
+// jobOptionsOf returns the options that the fields of a job or a schedule give.
+func jobOptionsOf(job values) client.JobOptions {
+	return client.JobOptions{MaxAttempts: int(get[int64](job, "max_attempts")), Lease: get[time.Duration](job, "lease"), ExpireAfter: get[time.Duration](job, "expire_after")}
+}
+
+// optionsOf returns the options that the fields of a push give.
 func optionsOf(job values) (all []client.PushOption) {
+	all = append(all, jobOptionsOf(job))
 	option := func(name string, o client.PushOption) {
 		if job.has(name) {
 			all = append(all, o)
 		}
 	}
-	option("max_attempts", client.MaxAttempts(int(get[int64](job, "max_attempts"))))
-	option("ttr", client.TTR(get[time.Duration](job, "ttr")))
-	option("ready_max_lifetime", client.ReadyMaxLifetime(get[time.Duration](job, "ready_max_lifetime")))
 	option("replicas", client.Replicas(int(get[int64](job, "replicas")), cmp.Or(get[time.Duration](job, "replicas_timeout"), time.Second)))
-	option("if_exists", policies[get[string](job, "if_exists")])
-	option("once", client.Once(get[time.Duration](job, "once")))
+	option("if_exists", client.IfExists(policies[get[string](job, "if_exists")]))
+	option("once", client.IfExists(client.Once(get[time.Duration](job, "once"))))
 	option("group", client.Group(get[string](job, "group"), client.GroupOptions{
 		Max: int(get[int64](job, "group_max")), Quiet: get[time.Duration](job, "group_quiet"), Longest: get[time.Duration](job, "group_longest"),
 	}))
-	option("debounce", client.Debounce(get[time.Duration](job, "debounce")))
+	option("debounce", client.IfExists(client.Debounce(get[time.Duration](job, "debounce"))))
 	return all
 }
 
@@ -90,9 +93,14 @@ func (c *call) push() (any, error) {
 		return nil, err
 	}
 	if keyed {
-		job.Options = append(job.Options, client.OnceAs(get[time.Duration](c.body, "once"), contentOf(c.body)))
+		job.Options = append(job.Options, client.IfExists(client.OnceAs(get[time.Duration](c.body, "once"), contentOf(c.body))))
 	}
-	pushed, err := c.client.PushOne(c.context(), job)
+	var pushed client.Result
+	if job.At.IsZero() {
+		pushed, err = c.client.Push(c.context(), job.Message, job.Delay, job.Options...)
+	} else {
+		pushed, err = c.client.PushAt(c.context(), job.Message, job.At, job.Options...)
+	}
 	if isStored(err) {
 		c.Pushed(job.Topic, 1)
 	}

@@ -17,7 +17,7 @@ import (
 // The life of a job from its push.
 func TestJob(t *testing.T) {
 	f := start(t, web.Options{})
-	r := f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"<b> & ä","delay":"1h30m","max_attempts":3,"ttr":60,"ready_max_lifetime":"2d"}`)
+	r := f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"<b> & ä","delay":"1h30m","max_attempts":3,"lease":60,"expire_after":"2d"}`)
 	r.expect(201, `{"id":"a","outcome":"created"}`)
 	if at := r.header.Get("Location"); at != "/v1/jobs/a" {
 		t.Errorf("Location %q", at)
@@ -87,7 +87,7 @@ func TestAnyBytes(t *testing.T) {
 		f.do("GET", path, "").expect(200, `{`+fields+`,"state":"ready","ttl":"*","attempts":0}`)
 		f.do("PATCH", path, `{"delay":0}`).expect(204, "")
 		f.do("GET", "/v1/topics/"+Escape(value), "").expect(200, fmt.Sprintf(`{"topic%s":%s,"ready":1,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`, name, text))
-		f.do("POST", "/v1/reserve", fmt.Sprintf(`{"topics%s":[%s]}`, name, text)).expect(200, `{"deliveries":[{`+fields+`,"token":"*","attempt":1,"lease":30,"deadline":"*","late_by":"*"}]}`)
+		f.do("POST", "/v1/reserve", fmt.Sprintf(`{"topics%s":[%s]}`, name, text)).expect(200, `{"deliveries":[{`+fields+`,"token":"*","attempt":1,"max_attempts":25,"lease":30,"deadline":"*","late_by":"*"}]}`)
 		f.do("DELETE", path, "").expect(204, "")
 		if _, err := f.Get(t.Context(), value); err == nil {
 			t.Errorf("%d: %q is still there", i, value)
@@ -120,7 +120,7 @@ func TestPushBatch(t *testing.T) {
 		{"id":"a","outcome":"created"},
 		{"id":"b","outcome":"refused","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"*"}},
 		{"id":"*","outcome":"created"}]}`)
-	if job, err := f.Get(t.Context(), "a"); err != nil || job.MaxAttempts != 3 || job.State != client.StateWaiting {
+	if job, err := f.Get(t.Context(), "a"); err != nil || job.Options.MaxAttempts != 3 || job.State != client.StateWaiting {
 		t.Errorf("%+v, %v", job, err)
 	}
 	if job, err := f.Get(t.Context(), "b"); err != nil || job.Body != "old" {

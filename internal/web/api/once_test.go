@@ -61,7 +61,7 @@ func TestFollow(t *testing.T) {
 	}
 	push("first", "created")
 	push("second", "replaced")
-	delivery, err := f.Reserve(t.Context(), time.Second, 0, "t")
+	delivery, err := f.Reserve(t.Context(), 0, "t")
 	check(t, err)
 	push("third", "followed")
 	push("fourth", "followed")
@@ -148,7 +148,7 @@ func TestIdempotencyKeyOfAnotherPush(t *testing.T) {
 		same, other []string
 	}{
 		{`{"topic":"t","body":"b"}`, []string{`{"body_base64":"Yg==","topic_base64":"dA=="}`, job(`"replicas":1,"replicas_timeout":"1ms"`)},
-			[]string{`{"topic":"t","body":"c"}`, `{"topic":"u","body":"b"}`, job(`"delay":1`), job(`"ttr":1`), job(`"once":"23h"`), job(due)}},
+			[]string{`{"topic":"t","body":"c"}`, `{"topic":"u","body":"b"}`, job(`"delay":1`), job(`"lease":1`), job(`"once":"23h"`), job(due)}},
 		{job(`"delay":"1h30m"`), []string{job(`"delay":5400`), job(`"delay":"90m"`)}, []string{job(`"delay":5401`), `{"topic":"t","body":"b"}`}},
 		{job(due), []string{job(`"due":"2099-01-31T09:30:00+01:00"`)}, []string{job(`"due":"2099-01-31T08:30:01Z"`)}},
 		{`{"topic":"t","body_base64":"/w=="}`, nil, []string{`{"topic":"t","body_base64":"/g=="}`, `{"topic":"t","body":"\ufffd"}`}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -283,7 +284,7 @@ func TestStatsOfTopics(t *testing.T) {
 	for i := range 3 {
 		f.push(fmt.Sprint(i), "\xff")
 	}
-	redistest.Must(f.Reserve(t.Context(), hangBound, time.Minute, "\xff"))
+	redistest.Must(f.Reserve(t.Context(), time.Minute, "\xff"))
 	jobs := make([]client.Item, sampled+1)
 	for i := range jobs {
 		jobs[i] = client.Item{Message: client.Message{Topic: "t", Body: "b"}, Delay: time.Hour}
@@ -339,15 +340,16 @@ func TestBrokenPartition(t *testing.T) {
 	}
 }
 
-// bury makes a dead letter.
+// bury makes a dead letter. Its reason is not its error, as that of a job whose attempts are used up.
 func (f *fixture) bury(id, topic, reason, cause string) {
 	f.t.Helper()
 	f.push(id, topic)
-	d, err := f.Reserve(f.t.Context(), hangBound, time.Minute, topic)
+	d, err := f.Reserve(f.t.Context(), time.Minute, topic)
 	if err == nil {
-		err = d.Bury(f.t.Context(), reason, client.Cause(errors.New(cause)))
+		err = d.Bury(f.t.Context(), errors.New(cause))
 	}
 	check(f.t, err)
+	f.redis.Do("HSET", "delayer:dead_letter:"+id, "reason", reason)
 }
 
 func TestDead(t *testing.T) {
@@ -456,7 +458,7 @@ func TestRequeueOfWhatExists(t *testing.T) {
 // Stats and servers list the running servers.
 func TestStatsOfServers(t *testing.T) {
 	f := start(t, web.Options{})
-	stop := redistest.Background(t, server.New(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)
+	stop := redistest.Background(t, server.New(f.redis.Pool(), server.Options{Logger: slog.New(slog.DiscardHandler), Interval: 20 * time.Millisecond}).Run)
 	one := func() bool { return !strings.Contains(f.do("GET", "/v1/stats", "").body, `"servers":[]`) }
 	until(t, "the server has said something", one)
 	const servers = `"servers":[{"host":"*","pid":"*","version":"*","started":"*","silent":"*","stale":false,"failing":false,"moved":0,"returned":0,"dropped":0}]`

@@ -50,12 +50,12 @@ var (
 	maxAttempts = integer("max_attempts", 1, math.MaxInt32)
 
 	newJob = join(text("id", maxID), required(text("topic", maxTopic), text("body", 0)), headers, delay, timestamp("due"), maxAttempts,
-		period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay),
+		lease, period("expire_after", time.Millisecond, client.MaxDelay),
 		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later", "follow"),
 		period("once", time.Millisecond, client.MaxDelay), period("debounce", time.Millisecond, client.MaxDelay),
-		text("group", client.MaxGroupKey), integer("group_max", 1, math.MaxInt32),
+		text("group", store.MaxGroupKey), integer("group_max", 1, math.MaxInt32),
 		period("group_quiet", time.Millisecond, client.MaxDelay), period("group_longest", time.Millisecond, client.MaxDelay),
-		integer("replicas", 1, client.MaxReplicas), period("replicas_timeout", time.Millisecond, client.MaxReplicasTimeout))
+		integer("replicas", 1, store.MaxReplicas), period("replicas_timeout", time.Millisecond, store.MaxReplicasTimeout))
 
 	// reference identifies a lease: a job's topic and token.
 	reference = required(text("topic", maxTopic), integer("token", 1, math.MaxInt64))
@@ -79,14 +79,14 @@ var Routes = []Route{
 	{"DELETE", "/v1/jobs/{id}", nil, nil, (*call).remove},
 	{"PATCH", "/v1/jobs/{id}", nil, required(delay), (*call).reschedule},
 
-	{"POST", "/v1/reserve", []Parameter{wait}, join(required(texts("topics", maxTopics, maxTopic)), integer("max", 1, maxReserve), lease, maxAttempts), (*call).reserve},
+	{"POST", "/v1/reserve", []Parameter{wait}, join(required(texts("topics", maxTopics, maxTopic)), integer("max", 1, maxReserve), lease, integer("max_attempts", -1, math.MaxInt32)), (*call).reserve},
 	{"POST", "/v1/ack", nil, deliveries, (*call).ackBatch},
 	{"POST", "/v1/extend", nil, join(deliveries, required(lease)), (*call).extendBatch},
 	{"POST", "/v1/jobs/{id}/ack", nil, reference, settle(ack)},
 	{"POST", "/v1/jobs/{id}/retry", nil, join(reference, delay, line("error")), settle(retry)},
 	{"POST", "/v1/jobs/{id}/release", nil, join(reference, delay), settle(release)},
 	{"POST", "/v1/jobs/{id}/extend", nil, join(reference, required(lease)), settle(extend)},
-	{"POST", "/v1/jobs/{id}/bury", nil, join(reference, line("reason"), line("error")), settle(bury)},
+	{"POST", "/v1/jobs/{id}/bury", nil, join(reference, line("error")), settle(bury)},
 
 	{"GET", "/v1/topics", []Parameter{plain("contains", ""), count("limit", inspect.MaxPage, inspect.MaxPage), cursor}, nil, (*call).topics},
 	{"GET", "/v1/topics/{topic}", nil, nil, (*call).oneTopic},

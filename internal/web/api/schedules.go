@@ -12,7 +12,7 @@ import (
 // newSchedule are the fields of a schedule, except its name.
 var newSchedule = join(required(line("cron"), text("topic", maxTopic), text("body", 0)), line("zone"), headers, maxAttempts,
 	choice("missed", "once", "skip", "all"), choice("overlap", "allow", "skip", "follow"), period("jitter", 0, client.MaxDelay),
-	period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay))
+	period("lease", time.Millisecond, client.MaxLease), period("expire_after", time.Millisecond, client.MaxDelay))
 
 func (c *call) schedules() (any, error) {
 	all, err := c.client.Schedules().List(c.context())
@@ -23,7 +23,7 @@ func (c *call) setSchedule() (any, error) {
 	s := client.Schedule{
 		Name: c.name(), Cron: get[string](c.body, "cron"), Zone: get[string](c.body, "zone"), Topic: get[string](c.body, "topic"), Body: get[string](c.body, "body"),
 		Headers: get[map[string]string](c.body, "headers"), Missed: client.Missed(get[string](c.body, "missed")), Overlap: client.Overlap(get[string](c.body, "overlap")), Jitter: get[time.Duration](c.body, "jitter"),
-		Options: optionsOf(c.body),
+		Options: jobOptionsOf(c.body),
 	}
 	if _, err := cron.Parse(s.Cron); err != nil {
 		return nil, invalid.field("/cron", "%v", err)

@@ -12,14 +12,14 @@ import (
 func TestSchedules(t *testing.T) {
 	f := start(t, web.Options{})
 	f.do("GET", "/v1/schedules", "").expect(200, `{"schedules":[]}`)
-	put := f.do("PUT", "/v1/schedules/a%20b", `{"cron":"0 7 * * *","zone":"Asia/Shanghai","topic":"t","body":"b","headers":{"tenant":"acme"},"overlap":"skip","jitter":"1m","max_attempts":3,"ttr":60}`)
+	put := f.do("PUT", "/v1/schedules/a%20b", `{"cron":"0 7 * * *","zone":"Asia/Shanghai","topic":"t","body":"b","headers":{"tenant":"acme"},"overlap":"skip","jitter":"1m","max_attempts":3,"lease":60}`)
 	next := regexp.MustCompile(`"next":"(\d{4}-\d\d-\d\dT23:00:00Z)"`).FindStringSubmatch(put.body)
 	if next == nil {
 		t.Fatalf("%d %s", put.status, put.body)
 	}
 	put.expect(200, `{"name":"a b","next":"`+next[1]+`"}`)
-	f.do("GET", "/v1/schedules", "").expect(200, `{"schedules":[{"name":"a b","cron":"0 7 * * *","zone":"Asia/Shanghai","topic":"t","headers":{"tenant":"acme"},"body":"b","missed":"once","overlap":"skip","jitter":60,"max_attempts":3,"ttr":60,`+
-		`"ready_max_lifetime":604800,"next":"`+next[1]+`","jobs":0,"late":0,"overlapped":0,"while_paused":0,"past":[]}]}`)
+	f.do("GET", "/v1/schedules", "").expect(200, `{"schedules":[{"name":"a b","cron":"0 7 * * *","zone":"Asia/Shanghai","topic":"t","headers":{"tenant":"acme"},"body":"b","missed":"once","overlap":"skip","jitter":60,"max_attempts":3,"lease":60,`+
+		`"expire_after":604800,"next":"`+next[1]+`","jobs":0,"late":0,"overlapped":0,"while_paused":0,"past":[]}]}`)
 	run := f.do("POST", "/v1/schedules/a%20b/run", "")
 	if run.status != 200 || !strings.HasPrefix(run.body, `{"id":"{a b}@now-`) || len(f.redis.Queue("t")) != 1 {
 		t.Errorf("%d %s", run.status, run.body)

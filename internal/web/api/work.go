@@ -73,7 +73,7 @@ func ack(c *call, d *client.Delivery) (any, error) { return nil, d.Ack(c.context
 
 func retry(c *call, d *client.Delivery) (any, error) {
 	delay := get[time.Duration](c.body, "delay")
-	err := d.Retry(c.context(), delay, c.cause()...)
+	err := d.Retry(c.context(), delay, c.cause())
 	state := client.StateWaiting
 	switch {
 	case errors.Is(err, client.ErrExhausted):
@@ -85,23 +85,19 @@ func retry(c *call, d *client.Delivery) (any, error) {
 }
 
 // cause returns the error given in the body, if any.
-func (c *call) cause() []client.RetryOption {
-	text := get[string](c.body, "error")
-	if text == "" {
-		return nil
+func (c *call) cause() error {
+	if text := get[string](c.body, "error"); text != "" {
+		return errors.New(text)
 	}
-	return []client.RetryOption{client.Cause(errors.New(text))}
+	return nil
 }
 
 func release(c *call, d *client.Delivery) (any, error) {
-	if delay := get[time.Duration](c.body, "delay"); delay > 0 {
-		return nil, d.Snooze(c.context(), delay)
-	}
-	return nil, d.Release(c.context())
+	return nil, d.Release(c.context(), get[time.Duration](c.body, "delay"))
 }
 
 func bury(c *call, d *client.Delivery) (any, error) {
-	return nil, d.Bury(c.context(), get[string](c.body, "reason"), c.cause()...)
+	return nil, d.Bury(c.context(), c.cause())
 }
 
 func extend(c *call, d *client.Delivery) (any, error) {

@@ -39,7 +39,7 @@ func (f *fixture) is(id string, want client.State) {
 func TestReserve(t *testing.T) {
 	f := start(t, web.Options{})
 	f.do("POST", "/v1/reserve", `{"topics":["t","u"]}`).expect(200, `{"deliveries":[]}`)
-	f.push("a", "u", client.MaxAttempts(5), client.TTR(time.Minute))
+	f.push("a", "u", client.JobOptions{MaxAttempts: 5, Lease: time.Minute})
 	f.push("b", "t")
 	f.push("c", "t")
 	f.do("POST", "/v1/reserve?wait=30s", `{"topics":["t","u"],"max":2,"lease":"1m30s","max_attempts":3}`).expect(200, `{"deliveries":[
@@ -48,6 +48,10 @@ func TestReserve(t *testing.T) {
 	f.do("POST", "/v1/reserve?wait=0", `{"topics":["t","u"],"max":2}`).expect(200, `{"deliveries":[
 		{"id":"a","topic":"u","token":"*","attempt":1,"max_attempts":5,"lease":60,"deadline":"*","late_by":"*","body":"b"}]}`)
 	f.do("POST", "/v1/reserve?wait=10ms", `{"topics":["t"]}`).expect(200, `{"deliveries":[]}`)
+	for max, want := range map[string]string{"": `"max_attempts":25,`, `,"max_attempts":0`: `"max_attempts":25,`, `,"max_attempts":-1`: ""} {
+		f.push("d", "t")
+		f.do("POST", "/v1/reserve", `{"topics":["t"]`+max+`}`).expect(200, `{"deliveries":[{"id":"d","topic":"t","token":"*","attempt":1,`+want+`"lease":30,"deadline":"*","late_by":"*","body":"b"}]}`)
+	}
 	for path, c := range map[string]struct{ body, field, parameter, detail string }{
 		"/v1/reserve":          {`{}`, "/topics", "", "missing"},
 		"/v1/reserve?":         {`{"topics":[]}`, "/topics", "", "1 to 100"},
@@ -57,6 +61,7 @@ func TestReserve(t *testing.T) {
 		"/v1/reserve?wait=1":   {`{"topics":["t","u","t"]}`, "/topics/2", "", "twice"},
 		"/v1/reserve?wait=2":   {`{"topics":["t"],"max":251}`, "/max", "", "1 to 250"},
 		"/v1/reserve?wait=3":   {`{"topics":["t"],"lease":"25h"}`, "/lease", "", "24h"},
+		"/v1/reserve?wait=4":   {`{"topics":["t"],"max_attempts":-2}`, "/max_attempts", "", "from -1"},
 	} {
 		f.do("POST", path, c.body).problem(invalid, c.field, c.parameter, c.detail)
 	}
@@ -77,14 +82,14 @@ func TestSettlements(t *testing.T) {
 		"retry later":       {"retry", `,"delay":60`, 200, `{"state":"waiting"}`, client.StateWaiting, leaseLost},
 		"release":           {"release", ``, 204, "", client.StateReady, leaseLost},
 		"release for later": {"release", `,"delay":"1m"`, 204, "", client.StateWaiting, leaseLost},
-		"bury":              {"bury", `,"reason":"bad","error":"closed"`, 204, "", client.StateDead, leaseLost},
+		"bury":              {"bury", `,"error":"closed"`, 204, "", client.StateDead, leaseLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.t = t
 			f.push("a", "t")
 			reference := f.reserve("1m")
 			f.do("POST", "/v1/jobs/a/"+c.path, "{"+reference+c.more+"}").expect(c.status, c.body)
-			if job, _ := f.Get(t.Context(), "a"); job.State != c.state || strings.Contains(c.more, "closed") != (job.Error == "closed") || strings.Contains(c.more, "bad") != (job.Reason == "bad") {
+			if job, _ := f.Get(t.Context(), "a"); job.State != c.state || strings.Contains(c.more, "closed") != (job.Error == "closed") || (c.path == "bury") != (job.Reason == "closed") {
 				t.Errorf("%+v, want it %s", job, c.state)
 			}
 			f.do("POST", "/v1/jobs/a/"+c.path, "{"+reference+c.more+"}").problem(c.again, "", "", "")
@@ -92,7 +97,7 @@ func TestSettlements(t *testing.T) {
 		})
 	}
 	f.t = t
-	f.push("a", "t", client.MaxAttempts(1))
+	f.push("a", "t", client.JobOptions{MaxAttempts: 1})
 	reference := f.reserve("1m")
 	f.do("POST", "/v1/jobs/a/extend", `{`+reference+`,"lease":"1h"}`).expect(200, `{"lease":3600,"deadline":"*"}`)
 	if job, err := f.Get(t.Context(), "a"); err != nil || time.Until(job.Due) < 59*time.Minute {
@@ -150,7 +155,7 @@ func TestDeliveriesAsGiven(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")
 	f.push("\xff", "t")
-	_, err := f.Push(t.Context(), client.Message{ID: "c", Topic: "t", Body: "\xfe"}, 0, client.MaxAttempts(3))
+	_, err := f.Push(t.Context(), client.Message{ID: "c", Topic: "t", Body: "\xfe"}, 0, client.JobOptions{MaxAttempts: 3})
 	check(t, err)
 	given := strings.TrimSpace(f.do("POST", "/v1/reserve", `{"topics":["t"],"max":3}`).body)
 	if strings.Count(given, `"attempt"`) != 3 {

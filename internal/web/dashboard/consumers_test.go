@@ -21,7 +21,7 @@ import (
 func (f *fixture) waits(topics ...string) {
 	f.TB.Helper()
 	redistest.Background(f.TB, func(ctx context.Context) error {
-		f.Reserve(ctx, time.Hour, time.Minute, topics[0], topics[1:]...)
+		f.Reserve(ctx, time.Minute, topics...)
 		return nil
 	})
 	for _, topic := range topics {

@@ -155,16 +155,17 @@ func (f *fixture) push(topic, id, body string, delay time.Duration) {
 
 func (f *fixture) reserve(topic string) *client.Delivery {
 	f.TB.Helper()
-	d, err := f.Reserve(f.TB.Context(), time.Minute, time.Hour, topic)
+	d, err := f.Reserve(f.TB.Context(), time.Hour, topic)
 	check(f.TB, err)
 	return d
 }
 
-// bury makes a dead letter.
+// bury makes a dead letter. Its reason is not its error, as that of a job whose attempts are used up.
 func (f *fixture) bury(topic, id, body, reason, cause string) {
 	f.TB.Helper()
 	f.push(topic, id, body, 0)
-	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), reason, client.Cause(errors.New(cause))))
+	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), errors.New(cause)))
+	f.Do("HSET", "delayer:dead_letter:"+id, "reason", reason)
 }
 
 // has checks the status and that the page contains the parts.

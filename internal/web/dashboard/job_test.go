@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"errors"
 	"html"
 	"net/http"
 	"net/url"
@@ -44,9 +45,9 @@ func TestJobHeaders(t *testing.T) {
 		check(t, err)
 	}
 	check(t, f.Reschedule(t.Context(), "dead", 0))
-	d, err := f.Reserve(t.Context(), time.Minute, time.Minute, "t")
+	d, err := f.Reserve(t.Context(), time.Minute, "t")
 	check(t, err)
-	check(t, d.Bury(t.Context(), "no"))
+	check(t, d.Bury(t.Context(), errors.New("no")))
 	f.push("t", "plain", "b", time.Hour)
 	const want = `<dt>Headers</dt><dd id="headers"><div><bdi>a.b</bdi>: <bdi><span class="spelled">␣</span></bdi></div><div><bdi>empty</bdi>: <bdi></bdi></div><div><bdi>tenant</bdi>: <bdi>&lt;b&gt;&amp;<span class="spelled">\x0a</span></bdi></div></dd>`
 	for _, id := range []string{"waiting", "dead"} {

@@ -70,7 +70,7 @@ func TestThrottledByRate(t *testing.T) {
 	check(t, f.SetLimit(t.Context(), "mail", client.Limit{Rate: 1.0 / 3600}))
 	f.reserve("mail")
 	defer redistest.Background(t, func(ctx context.Context) error {
-		if d, err := f.Reserve(ctx, time.Hour, time.Minute, "mail"); err == nil {
+		if d, err := f.Reserve(ctx, time.Minute, "mail"); err == nil {
 			t.Errorf("beyond the rate %v is reserved", d)
 		}
 		return nil

@@ -67,22 +67,17 @@ func (d *Dashboard) pushed(p *page) error {
 		return err
 	}
 	get := p.form.Get
-	opts := []client.PushOption{client.Refuse}
+	policy := client.Refuse()
 	if get("replace") != "" {
-		opts[0] = client.Replace
+		policy = client.Replace()
 	}
 	delay, err := p.duration("delay")
-	ttr, wrongTTR := p.duration("ttr")
+	lease, wrongLease := p.duration("lease")
 	attempts, wrongAttempts := p.whole("max_attempts")
-	if err = cmp.Or(err, wrongTTR, wrongAttempts); err != nil {
+	if err = cmp.Or(err, wrongLease, wrongAttempts); err != nil {
 		return err
 	}
-	if p.typed("ttr") != "" {
-		opts = append(opts, client.TTR(ttr))
-	}
-	if attempts > 0 {
-		opts = append(opts, client.MaxAttempts(attempts))
-	}
-	_, err = d.client.Push(p.ctx, client.Message{Topic: get("topic"), ID: get("id"), Body: get("body")}, delay, opts...)
+	o := client.JobOptions{Lease: lease, MaxAttempts: max(attempts, 0)}
+	_, err = d.client.Push(p.ctx, client.Message{Topic: get("topic"), ID: get("id"), Body: get("body")}, delay, client.IfExists(policy), o)
 	return err
 }

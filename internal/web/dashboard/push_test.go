@@ -18,12 +18,12 @@ import (
 // TestPush pushes with the form and is redirected to the job.
 func TestPush(t *testing.T) {
 	f := start(t, web.Options{})
-	form := url.Values{"topic": {`<b>"topic'`}, "id": {`<i>"id'`}, "delay": {"1h"}, "body": {"two\r\nlines"}, "ttr": {"45"}, "max_attempts": {"3"}}
+	form := url.Values{"topic": {`<b>"topic'`}, "id": {`<i>"id'`}, "delay": {"1h"}, "body": {"two\r\nlines"}, "lease": {"45"}, "max_attempts": {"3"}}
 	got := f.form("/ui/push", form)
 	got.has(t, "push", http.StatusSeeOther)
 	f.follow(got).has(t, "the job", http.StatusOK, "The job was pushed", `data-state="waiting"`, "two\nlines", "of 3")
 	job, err := f.Get(t.Context(), `<i>"id'`)
-	if err != nil || job.Body != "two\nlines" || job.Topic != `<b>"topic'` || job.State != client.StateWaiting || time.Until(job.Due) < 50*time.Minute || job.MaxAttempts != 3 {
+	if err != nil || job.Body != "two\nlines" || job.Topic != `<b>"topic'` || job.State != client.StateWaiting || time.Until(job.Due) < 50*time.Minute || job.Options.MaxAttempts != 3 {
 		t.Errorf("%+v, %v", job, err)
 	}
 
@@ -91,7 +91,7 @@ func TestWrongPush(t *testing.T) {
 		{"id", strings.Repeat("i", 4097), "at most 4,096 bytes"},
 		{"body", "", "Body is missing"},
 		{"delay", "soon", "delay &#34;soon&#34;: want seconds"},
-		{"ttr", "25h", "time to run &#34;25h&#34;: want seconds, or a number with a unit (ms, s, m, h or d), from 1 ms to 24 h"},
+		{"lease", "25h", "lease &#34;25h&#34;: want seconds, or a number with a unit (ms, s, m, h or d), from 1 ms to 24 h"},
 		{"max_attempts", "0", "attempts &#34;0&#34;: want a whole number above 0"},
 	} {
 		form := url.Values{"topic": {"topic"}, "id": {"kept-id"}, "body": {"kept-body"}, "delay": {"1h"}}

@@ -89,7 +89,7 @@ func TestLife(t *testing.T) {
 // After a redelivery, the previous consumer can still finish the job.
 func TestFinishMeansTheNewestLease(t *testing.T) {
 	f := start(t, setup{})
-	f.push("a", "t", "b", client.TTR(time.Millisecond))
+	f.push("a", "t", "b", client.JobOptions{Lease: time.Millisecond})
 	f.call("/pop", `{"topic":"t"}`).expect(t, done, `{"id":"a","body":"b"}`)
 	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"a","body":"b"}`)
 	f.call("/finish", `{"id":"a"}`).expect(t, done, "null")
@@ -101,7 +101,7 @@ func TestForeignJobs(t *testing.T) {
 	f := start(t, setup{})
 	f.push("a", "t", "b")
 	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 30, Body: "b"}, time.Now().Add(-time.Second), 0)
-	f.push("a", "t", "b", client.TTR(1500*time.Millisecond), client.ReadyMaxLifetime(client.MaxDelay))
+	f.push("a", "t", "b", client.JobOptions{Lease: 1500 * time.Millisecond, ExpireAfter: client.MaxDelay})
 	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 2, Body: "b"}, time.Now().Add(-time.Second), 0)
 }
 
@@ -110,7 +110,7 @@ func TestForeignJobs(t *testing.T) {
 func TestJobsThatAreNoText(t *testing.T) {
 	f := start(t, setup{})
 	for id, body := range map[string]string{"\xff": "b", "a": "\xfe"} {
-		f.push(id, "t", body, client.TTR(time.Hour))
+		f.push(id, "t", body, client.JobOptions{Lease: time.Hour})
 		f.push("next", "t", "b")
 		f.arrives(f.later("/pop", `{"topic":"t"}`)).fails(t, "UTF-8", fmt.Sprintf("%q is not UTF-8", id), "/v1", "base64")
 		if !f.is(id, client.StateReserved) {

@@ -91,7 +91,7 @@ func (a *api) push(_ http.ResponseWriter, r *http.Request, body []byte) envelope
 		return failure(complaint)
 	}
 	m := client.Message{ID: j.ID, Topic: j.Topic, Body: j.Body}
-	if _, err := a.client.Push(r.Context(), m, seconds(j.Delay), client.TTR(seconds(j.TTR)), client.EmptyBody()); err != nil {
+	if _, err := a.client.Push(r.Context(), m, seconds(j.Delay), client.JobOptions{Lease: seconds(j.TTR), EmptyBody: true}); err != nil {
 		return a.failed("添加失败", "pushing failed", err)
 	}
 	a.Pushed(j.Topic, 1)
@@ -121,7 +121,7 @@ func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) envelope 
 	if complaint != "" {
 		return failure(complaint)
 	}
-	return a.give(a.poller.Reserve(w, r, topics, client.FetchOptions{Max: 1}, a.PollTimeout))
+	return a.give(a.poller.Reserve(w, r, topics, client.FetchOptions{Max: 1, MaxAttempts: -1}, a.PollTimeout))
 }
 
 // give answers with the job, if there is one. A job that is not UTF-8 stays reserved for its ttr, so other
@@ -159,14 +159,11 @@ func (a *api) get(_ http.ResponseWriter, r *http.Request, body []byte) envelope 
 
 // jobOf is the answer of /get: its delay is the due time in Unix seconds.
 func jobOf(found client.JobInfo, now time.Time) job {
-	if found.TTR == 0 {
-		found.TTR = store.DefaultLease
-	}
 	return job{
 		Topic: found.Topic,
 		ID:    found.ID,
 		Delay: dueOf(found, now).Unix(),
-		TTR:   int64(math.Ceil(found.TTR.Seconds())),
+		TTR:   int64(math.Ceil(cmp.Or(found.Options.Lease, store.DefaultLease).Seconds())),
 		Body:  found.Body,
 	}
 }
@@ -177,7 +174,7 @@ func dueOf(found client.JobInfo, now time.Time) time.Time {
 	if found.State != client.StateReady {
 		return found.Due
 	}
-	due := now.Add(found.TTL - client.DefaultReadyMaxLifetime)
+	due := now.Add(found.TTL - client.DefaultExpireAfter)
 	if found.TTL < 0 || due.After(now) {
 		return now
 	}

@@ -13,7 +13,7 @@ import (
 // If a client disconnects during a large answer, its job is released.
 func TestHangUpWithinAnAnswer(t *testing.T) {
 	f := start(t, setup{})
-	f.push("a", "t", strings.Repeat("x", 16<<20), client.TTR(time.Hour))
+	f.push("a", "t", strings.Repeat("x", 16<<20), client.JobOptions{Lease: time.Hour})
 	conn := f.request("/pop", `{"topic":"t"}`)
 	_, err := conn.Read(make([]byte, 1000))
 	check(t, err)
@@ -26,7 +26,7 @@ func TestHangUpAfterTheAnswer(t *testing.T) {
 	f := start(t, setup{})
 	const jobs, callers = 400, 8
 	for n := range jobs {
-		f.push(fmt.Sprint(n), "t", "b", client.TTR(time.Hour))
+		f.push(fmt.Sprint(n), "t", "b", client.JobOptions{Lease: time.Hour})
 	}
 	var mu sync.Mutex
 	seen := map[string]int{}

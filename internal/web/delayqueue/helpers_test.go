@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -52,7 +53,7 @@ func start(t testing.TB, s setup) *fixture {
 		f.client.Close()
 		pool.Close()
 	})
-	redistest.Background(t, server.New(pool, server.Options{Interval: 20 * time.Millisecond}).Run)
+	redistest.Background(t, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Interval: 20 * time.Millisecond}).Run)
 	f.front = web.New(s.web, New(f.client, s.Options))
 	f.stop = redistest.Background(t, func(ctx context.Context) error { return f.front.Serve(ctx, l) })
 	return f

@@ -85,7 +85,7 @@ func TestStop(t *testing.T) {
 		f.waits(fmt.Sprint("other", n))
 	}
 	f.stop()
-	f.push("a", "t", "b", client.TTR(time.Hour))
+	f.push("a", "t", "b", client.JobOptions{Lease: time.Hour})
 	for _, poll := range polls {
 		f.arrives(poll).expect(t, done, "null")
 	}

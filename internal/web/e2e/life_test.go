@@ -64,7 +64,7 @@ func TestHostileInput(t *testing.T) {
 		}
 	})
 	for _, state := range []string{"", "dead ", "reserved ", "ready "} {
-		p.call("/push", map[string]any{"topic": hostile, "id": state + hostile, "delay": 3600, "ttr": 3600, "body": hostile})
+		p.call("/push", map[string]any{"topic": hostile, "id": state + hostile, "delay": 3600, "lease": 3600, "body": hostile})
 	}
 	p.call("/v1/jobs", map[string]any{"topic": "headers", "id": "headers " + hostile, "delay": 3600, "body": hostile, "headers": map[string]any{"tenant": hostile}})
 	named, err := json.Marshal(map[string]string{hostile: hostile}) // no client of ours pushes such a name
@@ -77,7 +77,7 @@ func TestHostileInput(t *testing.T) {
 		p.becomes(id, "ready")
 	}
 	deliver("dead " + hostile)
-	p.bury(p.reserve(hostile), hostile, hostile)
+	p.bury(p.reserve(hostile), hostile)
 	deliver("reserved " + hostile)
 	p.reserve(hostile)
 	deliver("ready " + hostile)
@@ -131,7 +131,7 @@ func TestTickAll(t *testing.T) {
 	p := openPage(t, "")
 	for _, id := range []string{"a", "b", "c"} {
 		p.call("/v1/jobs", map[string]any{"id": id, "topic": "mail", "body": "b"})
-		p.bury(p.reserve("mail"), "broken", "")
+		p.bury(p.reserve("mail"), "broken")
 	}
 	p.openUntil("/ui/dead", `document.querySelector("#dead-topics")`)
 	p.click(`#dead-topics a[data-topic]`)

@@ -171,10 +171,10 @@ func (p page) reserve(topic string) map[string]any {
 }
 
 // bury buries a reserved job.
-func (p page) bury(delivery map[string]any, reason, cause string) {
+func (p page) bury(delivery map[string]any, cause string) {
 	p.Helper()
 	path := "/v1/jobs/" + escaped(delivery["id"].(string)) + "/bury"
-	p.call(path, map[string]any{"topic": delivery["topic"], "token": delivery["token"], "reason": reason, "error": cause})
+	p.call(path, map[string]any{"topic": delivery["topic"], "token": delivery["token"], "error": cause})
 }
 
 // escaped returns a text as a path segment or a query value.

@@ -69,7 +69,7 @@ func requeueDead(p page, topic, id string) {
 	p.redis.Do("RPUSH", "delayer:ready_queue:"+topic, id)
 	delivery := p.reserve(topic)
 	delivery["id"] = id
-	p.bury(delivery, "why", "no such order")
+	p.bury(delivery, "no such order")
 	p.open("/ui/dead")
 	p.click("#dead-topics a[data-topic]")
 	p.fill("#search [name=q]", "such")

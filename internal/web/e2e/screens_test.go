@@ -89,7 +89,7 @@ func fillSchedules(t *testing.T, c *client.Client) {
 		check(t, err)
 		_, err = c.Schedules().Run(t.Context(), s.Name)
 		check(t, err)
-		d, err := c.Reserve(t.Context(), 0, time.Minute, s.Topic)
+		d, err := c.Reserve(t.Context(), time.Minute, s.Topic)
 		check(t, err)
 		check(t, d.Ack(t.Context()))
 	}
@@ -125,11 +125,11 @@ func notify(ctx context.Context, c *client.Client) {
 		<-evening.C
 		c.Push(ctx, client.Message{Topic: "notify", Body: "b"}, 200*time.Millisecond)
 		for {
-			d, err := c.Reserve(ctx, 10*time.Millisecond, time.Minute, "notify")
+			list, err := c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "notify"}}, Lease: time.Minute, NoWait: true})
 			if err != nil {
 				break
 			}
-			d.Ack(ctx)
+			list[0].Ack(ctx)
 		}
 	}
 }
@@ -164,24 +164,24 @@ func fillShop(t *testing.T, addr string) {
 	}
 	causes := []string{"smtp: 550 no such mailbox", "smtp: 451 greylisted, try again later", "dial tcp: i/o timeout", "panic: runtime error: index out of range [3]\n\ngoroutine 42 [running]:\nshop/mail.render(0xc00012)\n\t/src/mail/render.go:57 +0x1d"}
 	for n := range 17 {
-		push("send_mail", fmt.Sprintf("mail-%d", n), fmt.Sprintf(`{"to":"user%d@example.com","template":"welcome"}`, n), 0, client.MaxAttempts(1))
-		d, err := c.Reserve(ctx, 0, time.Minute, "send_mail")
+		push("send_mail", fmt.Sprintf("mail-%d", n), fmt.Sprintf(`{"to":"user%d@example.com","template":"welcome"}`, n), 0, client.JobOptions{MaxAttempts: 1})
+		d, err := c.Reserve(ctx, time.Minute, "send_mail")
 		check(t, err)
-		d.Retry(ctx, time.Second, client.Cause(fmt.Errorf("%s", strings.Replace(causes[n*5/4%len(causes)], "42", fmt.Sprint(42+n), 1))))
+		d.Retry(ctx, time.Second, fmt.Errorf("%s", strings.Replace(causes[n*5/4%len(causes)], "42", fmt.Sprint(42+n), 1)))
 	}
 	for n := range 6 {
 		push("close_order", fmt.Sprintf("close-now-%d", n), `{"order":2}`, 0)
-		_, err := c.Reserve(ctx, 0, time.Hour, "close_order")
+		_, err := c.Reserve(ctx, time.Hour, "close_order")
 		check(t, err)
 	}
 	check(t, c.Pause(ctx, "remind_member", client.PauseOptions{For: 2 * time.Hour, Note: "Eve: the new texts are not translated yet"}))
 	check(t, c.SetLimit(ctx, "rate_order", client.Limit{Concurrency: 2, Rate: 10, Burst: 5}))
 	for range 2 {
-		_, err := c.Reserve(ctx, 0, time.Hour, "rate_order")
+		_, err := c.Reserve(ctx, time.Hour, "rate_order")
 		check(t, err)
 	}
 	fillSchedules(t, c)
 	fillHour(t, addr)
-	working.Go(func() { c.Reserve(ctx, time.Hour, time.Minute, "close_order", "report", "clean_up") })
+	working.Go(func() { c.Reserve(ctx, time.Minute, "close_order", "report", "clean_up") })
 	working.Go(func() { notify(ctx, c) })
 }

@@ -81,7 +81,7 @@ func (p *Poller) Release(jobs []*client.Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWait)
 	defer cancel()
 	for _, d := range slices.Backward(jobs) { // each becomes the first of its topic
-		if err := d.Release(ctx); err != nil && !errors.Is(err, client.ErrLeaseLost) {
+		if err := d.Release(ctx, 0); err != nil && !errors.Is(err, client.ErrLeaseLost) {
 			p.failed(err)
 		}
 	}

@@ -195,7 +195,7 @@ func TestReleasedInOrder(t *testing.T) {
 	}
 	f.poller.Release(jobs)
 	for _, id := range []string{"a", "b", "c", "d"} {
-		d, err := f.client.Reserve(t.Context(), hangBound, 0, "t")
+		d, err := f.client.Reserve(t.Context(), 0, "t")
 		if err != nil || d.ID != id || d.Attempt != 1 {
 			t.Errorf("got %s at attempt %d, %v; want %s at its first", d.ID, d.Attempt, err, id)
 		}
@@ -216,7 +216,7 @@ func TestGone(t *testing.T) {
 	check(t, err)
 	io.WriteString(conn, "GET /poll/other HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	conn.Close()
-	d, err := f.client.Reserve(t.Context(), hangBound, 0, "t")
+	d, err := f.client.Reserve(t.Context(), 0, "t")
 	if err != nil || d.ID != "a" || d.Attempt != 1 {
 		t.Errorf("got %s at attempt %d, %v", d.ID, d.Attempt, err)
 	}

@@ -69,7 +69,11 @@ func (c *counted) Pushed(name string, jobs int) {
 	c.topics.count(name, func(t *topic) { t.pushed += int64(jobs) })
 }
 
-// Moved and the methods below implement server.Observer.
+// Hooks count what this process's server does.
+func (m *Metrics) Hooks() server.Hooks {
+	return server.Hooks{Moved: m.Moved, Dropped: m.Dropped, Passed: m.Passed, Called: m.Called, Fired: m.Fired}
+}
+
 func (m *Metrics) Moved(name string, moved server.Moved) {
 	m.topics.count(name, func(t *topic) {
 		t.moved += int64(moved.Jobs)
@@ -85,7 +89,6 @@ const (
 	paused     = "paused"
 )
 
-// Fired implements server.Observer.
 func (m *Metrics) Fired(f server.Fired) {
 	m.fired.Add(float64(f.Jobs))
 	for reason, occurrences := range map[string]int{tooLate: f.Late, overlapped: f.Overlapped, paused: f.Paused} {
@@ -98,7 +101,7 @@ func (m *Metrics) Fired(f server.Fired) {
 
 // lateBounds are the buckets of the lateness histogram, in seconds.
 func lateBounds() (bounds []float64) {
-	for _, bound := range server.LatenessBounds {
+	for _, bound := range server.LatenessBounds() {
 		bounds = append(bounds, bound.Seconds())
 	}
 	return bounds
@@ -154,10 +157,10 @@ func (l *lateness) add(jobs server.Lateness) {
 // collect is a prometheus.CollectorFunc.
 func (l *lateness) collect(metrics chan<- prometheus.Metric) {
 	l.mu.Lock()
-	total := l.total
+	total := l.total.Plus(server.Lateness{}) // which has all counts, also before the first job
 	l.mu.Unlock()
 	buckets, below := map[float64]uint64{}, uint64(0)
-	for i, bound := range server.LatenessBounds {
+	for i, bound := range server.LatenessBounds() {
 		below += uint64(total.Counts[i])
 		buckets[bound.Seconds()] = below
 	}

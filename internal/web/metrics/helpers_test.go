@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -45,7 +46,7 @@ func newWorldOf(tb testing.TB, partitions int, o Options) *world {
 	tb.Cleanup(func() { w.client.Close() })
 	w.metrics = New(inspect.New(w.pool, "", fleet.Layout{Partitions: partitions}), o)
 	w.metrics.fresh = 0
-	w.server = server.New(w.pool, server.Options{Observer: w.metrics, Partitions: partitions})
+	w.server = server.New(w.pool, server.Options{Logger: slog.New(slog.DiscardHandler), Hooks: w.metrics.Hooks(), Partitions: partitions})
 	w.front = web.New(web.Options{Token: token}, w.metrics.Area(), w.metrics.Health())
 	w.metrics.Watch(w.front)
 	return w

@@ -42,7 +42,7 @@ type Options struct {
 // fresh is how long a reading of Redis is shared, so that Redis is read at most once a second.
 const fresh = time.Second
 
-// Metrics implements server.Observer and holds what it observed. Create it with New.
+// Metrics holds what this process counts; see Hooks. Create it with New.
 type Metrics struct {
 	*counted
 	registry  *prometheus.Registry

@@ -105,12 +105,12 @@ func TestScrape(t *testing.T) {
 	w.pass()
 
 	lease := func() *client.Delivery {
-		d, err := w.client.Reserve(t.Context(), 0, time.Minute, "mail")
+		d, err := w.client.Reserve(t.Context(), time.Minute, "mail")
 		check(t, err)
 		return d
 	}
 	check(t, lease().Ack(t.Context()))
-	check(t, lease().Bury(t.Context(), "broken"))
+	check(t, lease().Bury(t.Context(), errors.New("broken")))
 	lease()
 	ended := lease() // its consumer dies
 	w.Do("ZADD", "delayer:job_pool", "1000.0005", ended.ID)

@@ -77,7 +77,7 @@ func TestDueSoon(t *testing.T) {
 		}
 		w.push("ready", "r", 0)
 		w.push("ready", "reserved", 0)
-		if _, err := w.client.Reserve(t.Context(), time.Second, 30*time.Second, "ready"); err != nil {
+		if _, err := w.client.Reserve(t.Context(), 30*time.Second, "ready"); err != nil {
 			t.Fatal(err)
 		}
 		if s := w.scrape().series("delayer_jobs_due_soon"); len(s) > 0 {
@@ -208,9 +208,8 @@ func TestSchedulesAreCounted(t *testing.T) {
 		`delayer_schedule_occurrences_without_job_total{reason="overlapped"}`: "0", `delayer_schedule_occurrences_without_job_total{reason="paused"}`: "0",
 		`delayer_schedule_lateness_seconds_count`: "0",
 	})
-	var observer server.Observer = w.metrics
-	observer.Fired(server.Fired{Schedule: "a", Jobs: 2, Late: 5, After: 300 * time.Millisecond})
-	observer.Fired(server.Fired{Schedule: "a", Overlapped: 1, Paused: 3})
+	w.metrics.Fired(server.Fired{Schedule: "a", Jobs: 2, Late: 5, After: 300 * time.Millisecond})
+	w.metrics.Fired(server.Fired{Schedule: "a", Overlapped: 1, Paused: 3})
 	w.expect(w.scrape(), map[string]string{
 		`delayer_schedule_jobs_total`: "2", `delayer_schedule_occurrences_without_job_total{reason="late"}`: "5",
 		`delayer_schedule_occurrences_without_job_total{reason="overlapped"}`: "1", `delayer_schedule_occurrences_without_job_total{reason="paused"}`: "3",

@@ -31,7 +31,7 @@ func (p *prober) push(id, topic string, opts ...client.PushOption) {
 func (p *prober) reserved(id string, opts ...client.PushOption) string {
 	p.t.Helper()
 	p.push(id, "t", opts...)
-	d, err := p.Reserve(p.t.Context(), time.Minute, time.Hour, "t")
+	d, err := p.Reserve(p.t.Context(), time.Hour, "t")
 	check(p.t, err)
 	return fmt.Sprintf(`"topic":"t","token":%d`, d.Token)
 }
@@ -40,9 +40,9 @@ func (p *prober) reserved(id string, opts ...client.PushOption) string {
 func (p *prober) buried(id, reason string) {
 	p.t.Helper()
 	p.push(id, "t")
-	d, err := p.Reserve(p.t.Context(), time.Minute, time.Hour, "t")
+	d, err := p.Reserve(p.t.Context(), time.Hour, "t")
 	if err == nil {
-		err = d.Bury(p.t.Context(), reason, client.Cause(errors.New("\xff")))
+		err = d.Bury(p.t.Context(), errors.New(reason))
 	}
 	check(p.t, err)
 }
@@ -54,7 +54,7 @@ func (p *prober) done(h http.Handler) {
 		p.ask(h, request{method: method, path: path, body: body}, want)
 	}
 	ask(201, "POST", "/v1/jobs", `{"topic":"t","body":"b"}`)
-	ask(201, "POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":"1h30m","max_attempts":3,"ttr":1.5,"ready_max_lifetime":"7d","if_exists":"keep_later"}`)
+	ask(201, "POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":"1h30m","max_attempts":3,"lease":1.5,"expire_after":"7d","if_exists":"keep_later"}`)
 	ask(201, "POST", "/v1/jobs", `{"id_base64":"/w==","topic_base64":"/w==","body_base64":"/w==","due":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`)
 	ask(201, "POST", "/v1/jobs", `{"id":"d","topic":"u","body":"b","debounce":"1h"}`)
 	ask(201, "POST", "/v1/jobs", `{"id":"h","topic":"h","body":"b","headers":{"tenant":"acme","a.b_c-D":"<b>"}}`)
@@ -94,9 +94,9 @@ func (p *prober) done(h http.Handler) {
 	ask(200, "GET", "/v1/jobs/a", "")
 	ask(200, "POST", "/v1/jobs/a/retry", `{`+p.reserved("a")+`}`)
 	p.Remove(p.t.Context(), "a")
-	ask(200, "POST", "/v1/jobs/a/retry", `{`+p.reserved("a", client.MaxAttempts(1))+`}`)
+	ask(200, "POST", "/v1/jobs/a/retry", `{`+p.reserved("a", client.JobOptions{MaxAttempts: 1})+`}`)
 	ask(204, "POST", "/v1/jobs/a/release", `{`+p.reserved("a")+`,"delay":1}`)
-	ask(204, "POST", "/v1/jobs/a/bury", `{`+p.reserved("a")+`,"reason":"bad","error":"closed"}`)
+	ask(204, "POST", "/v1/jobs/a/bury", `{`+p.reserved("a")+`,"error":"closed"}`)
 	ask(200, "GET", "/v1/jobs/a", "")
 
 	p.reserved("r")
@@ -132,7 +132,7 @@ func (p *prober) done(h http.Handler) {
 	ask(200, "POST", "/v1/topics/t/resume", "")
 	ask(200, "POST", "/v1/topics/t/resume", "")
 	for _, schedule := range []string{
-		`{"cron":"0 7 * * mon-fri","zone":"Europe/Berlin","topic":"t","body":"b","missed":"all","overlap":"skip","jitter":"1m","max_attempts":3,"ttr":60,"ready_max_lifetime":"1d"}`,
+		`{"cron":"0 7 * * mon-fri","zone":"Europe/Berlin","topic":"t","body":"b","missed":"all","overlap":"skip","jitter":"1m","max_attempts":3,"lease":60,"expire_after":"1d"}`,
 		`{"cron":"@every 90s","topic_base64":"/w==","body_base64":"/w==","headers":{"tenant":"acme"},"overlap":"follow"}`,
 	} {
 		ask(200, "PUT", "/v1/schedules/a%20b", schedule)

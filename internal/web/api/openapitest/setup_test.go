@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -170,7 +171,7 @@ var check = redistest.Check
 // serve runs a server until it appears in the statistics.
 func (p *prober) serve(h http.Handler) {
 	p.t.Helper()
-	defer redistest.Background(p.t, server.New(p.redis.Pool(), server.Options{}).Run)()
+	defer redistest.Background(p.t, server.New(p.redis.Pool(), server.Options{Logger: slog.New(slog.DiscardHandler)}).Run)()
 	redistest.Until(p.t, "the server is in the statistics", func() bool {
 		return !strings.Contains(p.ask(h, request{method: "GET", path: "/v1/stats"}, 200), `"servers":[]`)
 	})

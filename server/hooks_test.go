@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// counter is an Observer that counts.
+// counter counts what the hooks of a Server are told.
 type counter struct {
 	mu      sync.Mutex
 	moved   map[string]Moved // by topic
@@ -31,7 +31,11 @@ func newCounter() *counter {
 	return &counter{moved: map[string]Moved{}, called: map[string]int{}, took: math.MaxInt64}
 }
 
-func (c *counter) Moved(topic string, m Moved) {
+func (c *counter) hooks() Hooks {
+	return Hooks{c.onMoved, c.onDropped, c.onPassed, c.onCalled, c.onFired}
+}
+
+func (c *counter) onMoved(topic string, m Moved) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.moved[topic]
@@ -39,13 +43,13 @@ func (c *counter) Moved(topic string, m Moved) {
 	c.calls++
 }
 
-func (c *counter) Dropped(jobs int) {
+func (c *counter) onDropped(jobs int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropped += jobs
 }
 
-func (c *counter) Passed(took time.Duration, err error) {
+func (c *counter) onPassed(took time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.passes++
@@ -55,14 +59,14 @@ func (c *counter) Passed(took time.Duration, err error) {
 	c.took = min(c.took, took)
 }
 
-func (c *counter) Called(script string, took time.Duration) {
+func (c *counter) onCalled(script string, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.called[script]++
 	c.took = min(c.took, took)
 }
 
-func (c *counter) Fired(one Fired) {
+func (c *counter) onFired(one Fired) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fired = append(c.fired, one)
@@ -74,18 +78,17 @@ func (c *counter) passesSoFar() int {
 	return c.passes
 }
 
-// observed gives the world a Server with an Observer that counts.
+// observed gives the world a Server with hooks that count.
 func (w *world) observed() *counter {
 	c := newCounter()
 	o := w.options()
-	o.Observer = c
+	o.Hooks = c.hooks()
 	w.server = New(w.pool(), o)
 	return c
 }
 
-// An Observer gets all results of passes: jobs and leases by topic, their lateness, orphans, Redis's time, and
-// failures.
-func TestObserver(t *testing.T) {
+// Hooks get all results of passes: jobs and leases by topic, their lateness, orphans, Redis's time, and failures.
+func TestHooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.observed()
@@ -108,7 +111,7 @@ func TestObserver(t *testing.T) {
 	w.many(1000, 1)
 	check(t, w.server.Pass(t.Context()))
 	late = c.moved["topic0"].Late
-	if late.Counts[len(LatenessBounds)] != 1000 || math.Abs(late.Sum/1000-now) > 2000 {
+	if late.Counts[len(LatenessBounds())] != 1000 || math.Abs(late.Sum/1000-now) > 2000 {
 		t.Errorf("late %+v", late)
 	}
 	if c.called["due"] < 2 || c.called["move"] < 1 || c.took <= 0 {
@@ -141,7 +144,7 @@ func TestLatenessUntilTheMove(t *testing.T) {
 }
 
 // A pass that is repeated because a connection was cut counts as one.
-func TestObserverOfACutConnection(t *testing.T) {
+func TestHooksOfACutConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.observed()
@@ -156,13 +159,13 @@ func TestObserverOfACutConnection(t *testing.T) {
 }
 
 // While no node of a cluster answers, each attempt to find the partitions counts as a failed pass.
-func TestObserverOfAnUnreachableCluster(t *testing.T) {
+func TestHooksOfAnUnreachableCluster(t *testing.T) {
 	t.Parallel()
 	dialer := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second}
 	cluster := redisconn.NewCluster([]string{"127.0.0.1:1"}, dialer, func(d redisconn.Dialer) *redis.Pool { return &redis.Pool{DialContext: d.Dial} })
 	defer cluster.Close()
 	c := newCounter()
-	stop := redistest.Background(t, New(cluster, Options{Partitions: 2, Interval: 10 * time.Millisecond, Observer: c}).Run)
+	stop := redistest.Background(t, New(cluster, Options{Logger: quiet, Partitions: 2, Interval: 10 * time.Millisecond, Hooks: c.hooks()}).Run)
 	redistest.Until(t, "it has failed twice", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -174,17 +177,23 @@ func TestObserverOfAnUnreachableCluster(t *testing.T) {
 	}
 }
 
-// A Lateness has the same numbers as the one it was made from.
+// A Lateness has the same numbers as the one it was made from, and what a user does with it, or with the bounds, changes no other.
 func TestLateness(t *testing.T) {
 	inside := store.Lateness{Sum: 1.5}
 	for i := range inside.Counts {
 		inside.Counts[i] = int64(i + 1)
 	}
-	l := Lateness(inside)
-	if l.Jobs() != inside.Jobs() || l.Plus(l) != Lateness(inside.Plus(inside)) {
-		t.Errorf("%d jobs, twice is %+v", l.Jobs(), l.Plus(l))
+	l := latenessOf(inside)
+	twice := l.Plus(l)
+	if l.Jobs() != inside.Jobs() || twice.inside() != inside.Plus(inside) || l.inside() != inside {
+		t.Errorf("%d jobs, twice is %+v", l.Jobs(), twice)
 	}
-	if l.Quantile(0.3) != inside.Quantile(0.3) || (Lateness{}).Quantile(1) != 0 || LatenessBounds[0] != time.Millisecond || len(l.Counts) != len(LatenessBounds)+1 {
-		t.Error("a quantile, the zero value or the bounds are wrong")
+	none := Lateness{}
+	if l.Quantile(0.3) != inside.Quantile(0.3) || none.Quantile(1) != 0 || none.Jobs() != 0 || none.Plus(l).inside() != inside {
+		t.Error("a quantile or the zero value is wrong")
+	}
+	LatenessBounds()[0] = time.Hour
+	if bounds := LatenessBounds(); bounds[0] != time.Millisecond || len(l.Counts) != len(bounds)+1 {
+		t.Errorf("the bounds are %v", bounds)
 	}
 }
