@@ -176,5 +176,5 @@ func TestPushBatchOptionsOfAJob(t *testing.T) {
 	list[2].Options = []client.PushOption{client.JobOptions{Lease: -1}}
 	err = errOf(f.PushBatch(t.Context(), list))
 	expectErr(t, "PushBatch", err, client.ErrInvalid)
-	expectText(t, "PushBatch", err, "job 2: invalid ttr")
+	expectText(t, "PushBatch", err, "job 2: invalid lease")
 }

@@ -12,6 +12,9 @@ import (
 
 // Hooks observe what a Client does with jobs, for traces, metrics and logs: see [WithHooks]. Those that are nil are
 // skipped. Module client/delayerotel makes Hooks for OpenTelemetry.
+//
+// Hooks must be safe for concurrent use and return soon, because calls wait for them. If one panics, that is logged,
+// and the call goes on.
 type Hooks struct {
 	// Push is called for Push, PushAt, PushBatch and a Topic's pushes.
 	Push Hook
@@ -25,19 +28,16 @@ type Hooks struct {
 
 	// Stale is called with the IDs of ready queue entries whose jobs are gone: their lifetime has ended, they were
 	// removed from the middle of a very long queue, or they were pushed again while ready and taken by another entry.
+	// It must not call the Client.
 	Stale func(ids []string)
 	// Lost is called if the reply to a pop does not arrive, with the most jobs that may have been lost with it; see
-	// ErrLost.
+	// ErrLost. It must not call the Client.
 	Lost func(jobs int)
 }
 
 // Hook is called when a call begins, before its arguments are checked. It returns the context for the call, and a
 // function that is called once when the call is done. Either may be nil: the context stays the same, or nothing is
-// called.
-//
-// Hooks run in the caller's goroutine, and Stale and Lost while calls wait for a reply, so they must be safe for
-// concurrent use and return soon, and these two must not call the Client. If one panics, that is logged, and the call
-// goes on.
+// called. It runs in the caller's goroutine.
 type Hook func(ctx context.Context, call *Call) (_ context.Context, done func())
 
 // Call is a call as hooks see it. Err, and the results in Jobs, are set when it is done.

@@ -182,7 +182,7 @@ var hooked = []hookedCall{
 		f.push("{x}c", "t")
 		c.Fetch(ctx, clienttest.Popped("t", 5))
 		c.Fetch(ctx, clienttest.Popped("t", 251))
-	}, []string{"deliver fetch [t]: t/*, t/*", "deliver fetch [t]: t/*", "deliver fetch []; invalid"}},
+	}, []string{"deliver fetch [t]: t/*, t/*", "deliver fetch [t]: t/*", "deliver fetch; invalid"}},
 	{"Fetch", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t")
 		c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("t", "u"), Max: 5})

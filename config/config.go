@@ -1,19 +1,12 @@
 // Package config reads delayer.conf into a typed and checked Config.
 //
-// Load reads a file, FromEnvironment works without one; keys.go is the table of all settings, their defaults
-// and limits.
-//
-// Invariants: a wrong value is an error with its line that says what would be right, never a guess; mistakes
-// that the original's parser accepts silently are reported, as warnings where its files are harmless (an
-// unknown or repeated key), as errors where a guess would do harm (a password cut at a #, an octal number); no
-// message reveals a secret.
-//
-// Rejected: passing the whole file to gopkg.in/ini.v1, the original's parser. It reports no line numbers and no
-// unknown keys, and stops at the first error, so it gets each line alone.
+// Load reads a file and the environment, or only the environment. A wrong value is an error that names its line and
+// says what would be right, never a guess. Mistakes that the original accepts silently are reported, too: as warnings
+// where they are harmless (an unknown or repeated key), as errors where a guess would do harm (a password cut at a #,
+// an octal number). No message reveals a secret.
 package config
 
 import (
-	"fmt"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -104,17 +97,6 @@ func Default() Config {
 		}
 	}
 	return c
-}
-
-// Place describes where Redis is: its Addr, the sentinels and their master, or nodes of the cluster.
-func (r Redis) Place() string {
-	if len(r.Cluster) > 0 {
-		return "cluster " + strings.Join(r.Cluster, ", ")
-	}
-	if len(r.Sentinels) > 0 {
-		return fmt.Sprintf("%s, as sentinels %s say", r.SentinelMaster, strings.Join(r.Sentinels, ", "))
-	}
-	return r.Addr()
 }
 
 // Addr is where Redis listens: "host:port", or the path of its unix socket. It is empty with Sentinels or a

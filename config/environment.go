@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/nearest"
+	"github.com/mix-basic/delayer/internal/variables"
 )
 
 // environmentPrefix returns the prefix of the variables that override keys of the section: DELAYER_REDIS_ for
@@ -17,27 +18,16 @@ func environmentPrefix(section string) string {
 	return "DELAYER_" + strings.ToUpper(section) + "_"
 }
 
-// JobPrefix is the prefix of the variables that describe the job to a worker's program, HeaderPrefix of those with the job's
-// headers. They are not settings, and a delayer started by such a program ignores them.
-const (
-	JobPrefix    = "DELAYER_JOB_"
-	HeaderPrefix = "DELAYER_HEADER_"
-)
-
-// URLVariable names a variable with the URL of a Redis, as package client reads it. It goes before all that says where Redis is. This
-// package only passes it over.
-const URLVariable = "DELAYER_REDIS_URL"
-
 // ofDaemon reports whether a variable says where a daemon's HTTP server is, for commands. Without the address its token is meant
 // to be DELAYER_HTTP_TOKEN.
 func ofDaemon(name string) bool {
-	return name == "DELAYER_URL" || name == "DELAYER_TOKEN" && os.Getenv("DELAYER_URL") != ""
+	return name == variables.URL || name == variables.Token && os.Getenv(variables.URL) != ""
 }
 
 // split returns the section of a variable, if it is a setting by its prefix. Case is ignored, as on Windows.
 func split(name, value string) (section, suffix string, ours bool) {
 	name = strings.ToUpper(name)
-	if strings.HasPrefix(name, JobPrefix) || strings.HasPrefix(name, HeaderPrefix) || name == URLVariable || ofDaemon(name) || isServiceLink(name, value) {
+	if strings.HasPrefix(name, variables.Job) || strings.HasPrefix(name, variables.Header) || name == variables.RedisURL || ofDaemon(name) || isServiceLink(name, value) {
 		return "", "", false
 	}
 	for _, section := range []string{"redis", "http", "delayer"} {

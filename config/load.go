@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,11 +16,8 @@ type Loaded struct {
 	Warnings Problems
 }
 
-// ByDefault is where a Setting comes from that nothing sets.
-const ByDefault = "default"
-
-// Setting is the effective value of a key, unless it is a secret, and where it comes from: FILE:LINE, a variable's name,
-// ByDefault, or what Override says.
+// Setting is the effective value of a key, unless it is a secret, and where it comes from: FILE:LINE, a variable's name, or
+// what Override says. Without From it is the default.
 type Setting struct{ Name, Value, From string }
 
 // Load reads the file and applies the environment: DELAYER_REDIS_* and DELAYER_HTTP_* override [redis] and
@@ -41,7 +36,7 @@ func Load(path string) (c Loaded, err error) {
 	}
 	c.Config, c.Warnings, err = l.result(os.Environ())
 	for _, k := range c.keys() {
-		s := Setting{k.String(), k.standard, ByDefault}
+		s := Setting{Name: k.String(), Value: k.standard}
 		if at, set := l.set[k.String()]; set {
 			s.Value, s.From = k.shown(l.values[k.String()]), strings.TrimSuffix(cmp.Or(at.file, at.name), ": ")
 		}
@@ -65,32 +60,6 @@ func (c *Loaded) Override(from string, values map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// Search returns the first delayer.conf that exists in the current directory, the executable's directory, the
-// delayer directory of os.UserConfigDir, /etc/delayer and /etc. An empty path means none; places lists where
-// it searched, in order.
-//
-// An unreadable file counts as found, and Load reports the reason: continuing would hide it. A file in a
-// directory that cannot be entered does not count, because services often run with somebody else's home.
-func Search() (path string, places []string) {
-	const name = "delayer.conf"
-	places = []string{name}
-	if executable, err := os.Executable(); err == nil {
-		places = append(places, filepath.Join(filepath.Dir(executable), name))
-	}
-	if dir, err := os.UserConfigDir(); err == nil {
-		places = append(places, filepath.Join(dir, "delayer", name))
-	}
-	if runtime.GOOS != "windows" {
-		places = append(places, "/etc/delayer/"+name, "/etc/"+name)
-	}
-	for _, place := range places {
-		if _, err := os.Stat(place); err == nil {
-			return place, places
-		}
-	}
-	return "", places
 }
 
 // Problems are mistakes in a configuration, one per line: "FILE:LINE: section.key: what would be right", or

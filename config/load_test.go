@@ -253,20 +253,6 @@ func TestHostsThatAreFine(t *testing.T) {
 	}
 }
 
-// Place describes in messages where Redis is.
-func TestPlace(t *testing.T) {
-	sentinels, cluster := []string{"10.0.0.1:26379", "10.0.0.2:26379"}, []string{"10.0.0.1:6379", "10.0.0.2:6379"}
-	for want, r := range map[string]Redis{
-		"127.0.0.1:6379": {Host: "127.0.0.1", Port: 6379},
-		"jobs, as sentinels 10.0.0.1:26379, 10.0.0.2:26379 say": {Host: "127.0.0.1", Port: 6379, Sentinels: sentinels, SentinelMaster: "jobs"},
-		"cluster 10.0.0.1:6379, 10.0.0.2:6379":                  {Host: "127.0.0.1", Port: 6379, Cluster: cluster},
-	} {
-		if got := r.Place(); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}
-
 func TestLoadFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -5,9 +5,8 @@
 // The time is local. A message cannot forge a line: line breaks and anything that could look like one are
 // escaped, see [Logger.Info].
 //
-// The main type is Logger. Invariants: no caller waits for a slow console or pipe, a file that cannot be
-// written stops nobody, and lost lines are counted and reported once. Rejected: waiting for the console,
-// which stalls the daemon when somebody pauses a terminal.
+// No caller waits for a slow console or pipe, or fails because a file cannot be written. Lost lines are counted
+// and reported.
 package logger
 
 import (
@@ -43,8 +42,8 @@ type Options struct {
 // end of the failure, with the number of lost lines, are reported on the console and in the error log, if
 // that is another file.
 //
-// Nobody waits for the console. Up to 1 MiB of lines are buffered; beyond that it loses lines like a file,
-// and the error log says so.
+// Nobody waits for the console, which may be a paused terminal. Up to 1 MiB of lines are buffered; beyond that it
+// loses lines like a file, and the error log says so.
 type Logger struct {
 	options   Options
 	reopening sync.Mutex // serializes Reopen and Close

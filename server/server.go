@@ -2,15 +2,8 @@
 // schedules, and keeps paused topics, dead letters and its own heartbeat in order. Any number of servers may work on one
 // Redis: no job enters a ready queue twice.
 //
-// A [Server] has one mover for each partition. The movers of one Redis share a goroutine (loop), so that the stall budget holds
-// for that Redis as a whole. In a cluster each has its own, and a few make calls at a time. Each pass of a mover is a series of short steps. A server sleeps
-// until the next job falls due: a push that becomes the earliest of its partition announces it on a channel.
-//
-// Invariants: all decisions are made in Redis's scripts by Redis's clock; a pass can stop after any step, because each step is
-// atomic; several servers never agree on anything, and need not (see standby.go).
-//
-// Tried and rejected: a leader (a failover is a delay), fixed ticks (a job is then late by half an interval on average), a
-// goroutine for each partition of one Redis (64 calls at once exceed the stall budget).
+// Jobs are never early, by Redis's clock, and a few milliseconds late on an idle Redis: a server sleeps until the next job falls
+// due, and pushes of package client announce a job that is due before that. Moves go in batches that block Redis for about 2 ms.
 //
 //	redis, err := client.Connect(client.PoolOptions{Addr: "127.0.0.1:6379"})
 //	defer redis.Close()

@@ -20,6 +20,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/variables"
 	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/internal/web/api"
 )
@@ -131,7 +132,7 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 func (o options) remote() (*v1, error) {
 	name, address := "--url", o.url
 	if address == "" && o.Redis == "" && o.Configuration == "" {
-		name, address = urlVariable, os.Getenv(urlVariable)
+		name, address = variables.URL, os.Getenv(variables.URL)
 	}
 	if address == "" {
 		return nil, nil
@@ -140,7 +141,7 @@ func (o options) remote() (*v1, error) {
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.RawQuery != "" {
 		return nil, exit.With(exit.Usage, fmt.Errorf("%s: want the address of a daemon's HTTP server, such as http://host:9277", name))
 	}
-	token := os.Getenv(tokenVariable)
+	token := os.Getenv(variables.Token)
 	if o.tokenFile != "" {
 		text, err := os.ReadFile(o.tokenFile)
 		if token = strings.TrimSpace(string(text)); err != nil || token == "" {
@@ -152,9 +153,6 @@ func (o options) remote() (*v1, error) {
 
 // longestAnswer is how long a daemon may take: a request on many jobs takes up to five minutes.
 const longestAnswer = 6 * time.Minute
-
-// The variables for --url and its token.
-const urlVariable, tokenVariable = "DELAYER_URL", "DELAYER_TOKEN"
 
 // ask sends a request and returns the answer; nil if it has no content.
 func (c *call) ask(ctx context.Context, r request) (view.Object, error) {

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/daemon"
 	"github.com/mix-basic/delayer/internal/doctor"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/variables"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -88,7 +88,7 @@ func (c *call) openSecrets() (list []doctor.Finding) {
 		return nil
 	}
 	r, files := c.redis, []string{}
-	if c.found.File != "" && (r.Password != "" && r.PasswordFile == "" || r.SentinelPassword != "" && r.SentinelPasswordFile == "") && os.Getenv(config.URLVariable) == "" && c.Redis == "" {
+	if c.found.File != "" && (r.Password != "" && r.PasswordFile == "" || r.SentinelPassword != "" && r.SentinelPasswordFile == "") && os.Getenv(variables.RedisURL) == "" && c.Redis == "" {
 		files = append(files, c.found.File)
 	}
 	for _, file := range append(files, r.PasswordFile, r.SentinelPasswordFile) {

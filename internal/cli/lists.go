@@ -252,7 +252,7 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 func runConfig(_ context.Context, c *call) (reply, error) {
 	list := make([]view.Object, len(c.found.Settings))
 	for i, s := range c.found.Settings {
-		list[i] = view.Of("setting", s.Name, "value", s.Value, "from", s.From)
+		list[i] = view.Of("setting", s.Name, "value", s.Value, "from", cmp.Or(s.From, "default"))
 	}
 	return rowsOf("settings", list, "setting", "value", "from"), nil
 }

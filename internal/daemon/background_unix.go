@@ -16,9 +16,9 @@ import (
 	"github.com/sevlyar/go-daemon"
 	"golang.org/x/sys/unix"
 
-	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/variables"
 )
 
 // readyMark ends the output of a daemon that starts in the background.
@@ -40,7 +40,7 @@ func serveInBackground(o Options, stdout, stderr *os.File) error {
 		context.Args = append(context.Args, "-c", path)
 	}
 	if o.Redis != "" { // ps does not show the environment
-		os.Setenv(config.URLVariable, o.Redis)
+		os.Setenv(variables.RedisURL, o.Redis)
 	}
 	if !daemon.WasReborn() {
 		return launch(context, stdout, stderr)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/variables"
 )
 
 // Options are what the command line says about the daemon and its configuration.
@@ -46,7 +48,7 @@ type Configuration struct {
 func FindConfiguration(o Options) (found Configuration, err error) {
 	path, tried := o.Configuration, []string(nil)
 	if path == "" && !o.noFile {
-		path, tried = config.Search()
+		path, tried = search()
 		found.from = path
 	}
 	found.File, found.options = path, o
@@ -54,9 +56,9 @@ func FindConfiguration(o Options) (found Configuration, err error) {
 	if found.Loaded, err = config.Load(path); err != nil {
 		return found, exit.With(exit.Usage, err)
 	}
-	hasURL := os.Getenv(config.URLVariable) != ""
+	hasURL := os.Getenv(variables.RedisURL) != ""
 	isSet := func(prefix string) bool {
-		return slices.ContainsFunc(found.Settings, func(s config.Setting) bool { return strings.HasPrefix(s.Name, prefix) && s.From != config.ByDefault })
+		return slices.ContainsFunc(found.Settings, func(s config.Setting) bool { return strings.HasPrefix(s.Name, prefix) && s.From != "" })
 	}
 	noRedis := o.Redis == "" && !hasURL && !isSet("redis.")
 	switch {
@@ -72,9 +74,35 @@ func FindConfiguration(o Options) (found Configuration, err error) {
 		return found, exit.With(exit.Usage, err)
 	}
 	if path == "" && noRedis && o.ForCommand && !o.Quiet {
-		found.Warnings = append(found.Warnings, fmt.Sprintf("%v: using redis on %s", missing, found.Redis.Place()))
+		found.Warnings = append(found.Warnings, fmt.Sprintf("%v: using redis on %s", missing, whereIs(found.Redis)))
 	}
 	return found, nil
+}
+
+// search returns the first delayer.conf that exists in the current directory, the executable's directory, the
+// delayer directory of os.UserConfigDir, /etc/delayer and /etc. An empty path means none; places lists where
+// it searched, in order.
+//
+// An unreadable file counts as found, and config.Load reports the reason: continuing would hide it. A file in a
+// directory that cannot be entered does not count, because services often run with somebody else's home.
+func search() (path string, places []string) {
+	const name = "delayer.conf"
+	places = []string{name}
+	if executable, err := os.Executable(); err == nil {
+		places = append(places, filepath.Join(filepath.Dir(executable), name))
+	}
+	if dir, err := os.UserConfigDir(); err == nil {
+		places = append(places, filepath.Join(dir, "delayer", name))
+	}
+	if runtime.GOOS != "windows" {
+		places = append(places, "/etc/delayer/"+name, "/etc/"+name)
+	}
+	for _, place := range places {
+		if _, err := os.Stat(place); err == nil {
+			return place, places
+		}
+	}
+	return "", places
 }
 
 // again returns the options that find the same file again, or none, also from another folder.
@@ -92,7 +120,7 @@ func (c Configuration) again() Options {
 func (c *Configuration) useURL() error {
 	name, url := "--redis", c.options.Redis
 	if url == "" {
-		name, url = config.URLVariable, os.Getenv(config.URLVariable)
+		name, url = variables.RedisURL, os.Getenv(variables.RedisURL)
 	}
 	if url == "" || c.options.Dev {
 		return nil
@@ -130,6 +158,17 @@ func Connect(r config.Redis) (connections client.Redis, o client.PoolOptions, er
 		err = exit.With(exit.Usage, err)
 	}
 	return connections, o, err
+}
+
+// whereIs describes where Redis is: its address, the sentinels and their master, or nodes of the cluster.
+func whereIs(r config.Redis) string {
+	if len(r.Cluster) > 0 {
+		return "cluster " + strings.Join(r.Cluster, ", ")
+	}
+	if len(r.Sentinels) > 0 {
+		return fmt.Sprintf("%s, as sentinels %s say", r.SentinelMaster, strings.Join(r.Sentinels, ", "))
+	}
+	return r.Addr()
 }
 
 // poolOptions converts the [redis] section for the client, where -1 means "none" or "no limit".

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/testing/shelltest"
+	"github.com/mix-basic/delayer/internal/variables"
 )
 
 // The file uses 0 for "none" and "no limit", the client package a negative number; in the client, 0
@@ -101,7 +104,7 @@ func TestURLGoesFirst(t *testing.T) {
 	if p := from(Options{}); p.Sentinels != "variable:26379" {
 		t.Errorf("a variable: %+v", p)
 	}
-	t.Setenv(config.URLVariable, "redis://url:1")
+	t.Setenv(variables.RedisURL, "redis://url:1")
 	if p := from(Options{}); p.Addr != "url:1" || p.Sentinels+p.SentinelMaster+p.Username+p.Password != "" || p.Database != 0 || p.Partitions != 4 {
 		t.Errorf("URL: %+v", p)
 	}
@@ -125,8 +128,8 @@ func TestURLGoesFirst(t *testing.T) {
 		}
 	}
 	os.Unsetenv("DELAYER_REDIS_SENTINELS")
-	for name, o := range map[string]Options{"--redis: invalid redis URL: ": {Redis: "http://x"}, config.URLVariable + ": invalid redis URL: ": {}} {
-		t.Setenv(config.URLVariable, "nonsense")
+	for name, o := range map[string]Options{"--redis: invalid redis URL: ": {Redis: "http://x"}, variables.RedisURL + ": invalid redis URL: ": {}} {
+		t.Setenv(variables.RedisURL, "nonsense")
 		if _, err := FindConfiguration(o); err == nil || !strings.HasPrefix(err.Error(), name) {
 			t.Errorf("%v, want %q", err, name)
 		}
@@ -157,5 +160,47 @@ func TestTLSConfigErrors(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), test.keys) || !strings.Contains(err.Error(), test.file) || errors.Is(err, fs.ErrNotExist) != test.missing {
 			t.Errorf("%+v: %v", test, err)
 		}
+	}
+}
+
+// Messages say where Redis is.
+func TestWhereRedisIs(t *testing.T) {
+	sentinels, cluster := []string{"10.0.0.1:26379", "10.0.0.2:26379"}, []string{"10.0.0.1:6379", "10.0.0.2:6379"}
+	for want, r := range map[string]config.Redis{
+		"127.0.0.1:6379": {Host: "127.0.0.1", Port: 6379},
+		"jobs, as sentinels 10.0.0.1:26379, 10.0.0.2:26379 say": {Host: "127.0.0.1", Port: 6379, Sentinels: sentinels, SentinelMaster: "jobs"},
+		"cluster 10.0.0.1:6379, 10.0.0.2:6379":                  {Host: "127.0.0.1", Port: 6379, Cluster: cluster},
+	} {
+		if got := whereIs(r); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
+	t.Setenv("AppData", filepath.Join(dir, "config"))
+	user, err := os.UserConfigDir()
+	redistest.Check(t, err)
+	executable, err := os.Executable()
+	redistest.Check(t, err)
+	want := []string{"delayer.conf", filepath.Join(filepath.Dir(executable), "delayer.conf"), filepath.Join(user, "delayer", "delayer.conf")}
+	if runtime.GOOS != "windows" {
+		want = append(want, "/etc/delayer/delayer.conf", "/etc/delayer.conf")
+	}
+	checkSearch := func(wantPath string) {
+		t.Helper()
+		if path, places := search(); path != wantPath || !reflect.DeepEqual(places, want) {
+			t.Errorf("got %q, %q; want %q, %q", path, places, wantPath, want)
+		}
+	}
+	checkSearch("")
+	redistest.Check(t, os.MkdirAll(filepath.Dir(want[2]), 0o700))
+	for _, path := range []string{want[2], want[0]} {
+		redistest.Check(t, os.WriteFile(path, nil, 0o600))
+		checkSearch(path)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/devredis"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/variables"
 )
 
 // startDev starts the in-memory Redis of --dev at the configured address, or on a free loopback port if that is taken,
@@ -62,7 +63,7 @@ func tryLine(o Options, configured, actual config.Redis) string {
 		line += fmt.Sprintf(" -c '%s'", o.Configuration)
 	}
 	place := url.URL{Scheme: "redis", Host: actual.Addr()}
-	if place.Host != configured.Addr() || place.Host != config.Default().Redis.Addr() || os.Getenv(config.URLVariable) != "" {
+	if place.Host != configured.Addr() || place.Host != config.Default().Redis.Addr() || os.Getenv(variables.RedisURL) != "" {
 		if actual.Password != "" {
 			place.User = url.UserPassword(actual.Username, "PASSWORD")
 		}

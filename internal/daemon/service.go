@@ -176,7 +176,7 @@ func (s *service) run(banner, last string) error {
 		s.log.Error(w)
 	}
 	if why := evicts(checked); why != nil {
-		s.log.Error(fmt.Sprintf("redis on %s: %v", s.config.Redis.Place(), why))
+		s.log.Error(fmt.Sprintf("redis on %s: %v", whereIs(s.config.Redis), why))
 	}
 	if last != "" {
 		s.log.Info(last)
@@ -198,7 +198,7 @@ func (s *service) whereRedisIs(answers bool) string {
 	if len(r.Sentinels) == 0 && len(r.Cluster) == 0 {
 		return ""
 	}
-	line := "Redis:\t\t" + r.Place()
+	line := "Redis:\t\t" + whereIs(r)
 	if len(r.Sentinels) > 0 && answers {
 		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
 		defer cancel()
@@ -229,7 +229,7 @@ func (s *service) check() (checked, err error) {
 	checked = s.during(func(ctx context.Context) error { return CheckRedis(ctx, s.server, s.pool) })
 	switch {
 	case errors.Is(checked, server.ErrRefused):
-		return nil, s.fail(exit.Redis, fmt.Errorf("redis on %s: %w", s.config.Redis.Place(), checked))
+		return nil, s.fail(exit.Redis, fmt.Errorf("redis on %s: %w", whereIs(s.config.Redis), checked))
 	case errors.Is(checked, exit.ErrCutOff):
 		return nil, s.fail(exit.Failed, checked)
 	}

@@ -20,8 +20,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client/worker"
-	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/variables"
 )
 
 // Exit codes of a program with a special meaning, see sysexits.h.
@@ -238,26 +238,26 @@ func inherited(environ []string) []string {
 }
 
 // jobVariable are the beginnings of the variables of a job.
-var jobVariable = []string{config.JobPrefix, config.HeaderPrefix, "TRACEPARENT=", "TRACESTATE="}
+var jobVariable = []string{variables.Job, variables.Header, "TRACEPARENT=", "TRACESTATE="}
 
 func jobVariables(job *worker.Job) []string {
-	variables := []string{
-		variable(config.JobPrefix+"ID", job.ID),
-		variable(config.JobPrefix+"TOPIC", job.Topic),
-		variable(config.JobPrefix+"ATTEMPT", strconv.Itoa(job.Attempt)),
-		variable(config.JobPrefix+"MAX_ATTEMPTS", strconv.Itoa(job.MaxAttempts)),
-		variable(config.JobPrefix+"TOKEN", strconv.FormatInt(job.Token, 10)),
-		variable(config.JobPrefix+"BODY_LENGTH", strconv.Itoa(len(job.Body))),
+	list := []string{
+		variable(variables.Job+"ID", job.ID),
+		variable(variables.Job+"TOPIC", job.Topic),
+		variable(variables.Job+"ATTEMPT", strconv.Itoa(job.Attempt)),
+		variable(variables.Job+"MAX_ATTEMPTS", strconv.Itoa(job.MaxAttempts)),
+		variable(variables.Job+"TOKEN", strconv.FormatInt(job.Token, 10)),
+		variable(variables.Job+"BODY_LENGTH", strconv.Itoa(len(job.Body))),
 	}
 	for _, name := range slices.Sorted(maps.Keys(job.Headers)) { // of two that become one variable, the program gets the later
-		variables = append(variables, variable(config.HeaderPrefix+strings.Map(inVariable, name), job.Headers[name]))
+		list = append(list, variable(variables.Header+strings.Map(inVariable, name), job.Headers[name]))
 	}
 	for _, name := range []string{"traceparent", "tracestate"} {
 		if value, has := job.Headers[name]; has {
-			variables = append(variables, variable(strings.ToUpper(name), value))
+			list = append(list, variable(strings.ToUpper(name), value))
 		}
 	}
-	return variables
+	return list
 }
 
 // inVariable converts a character of a header's name for an environment variable.
