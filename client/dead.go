@@ -43,7 +43,7 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[JobInfo, erro
 	}
 }
 
-// Requeue makes a dead letter ready again, with all its attempts and the default ReadyMaxLifetime. It returns
+// Requeue makes a dead letter ready again, with all its attempts and the default ExpireAfter. It returns
 // ErrNotFound if there is no such dead letter, and ErrExists if there is a job with its ID.
 func (c *Client) Requeue(ctx context.Context, id string) error {
 	return c.call(ctx, "requeue", id, checkID(id), func() error {

@@ -53,7 +53,7 @@ var inEachForm = []struct {
 	{"dead requeue broken {d}1", 0, "requeued 1\n"},
 	{"dead drop broken --match {d}* --confirm 2", 0, "dropped 1\n"},
 	{"dead drop broken --confirm 1", 0, "dropped 1\n"},
-	{"schedule add every @hourly mail hello --missed skip", 0, ":00:00"},
+	{"schedule set every @hourly mail hello --missed skip", 0, ":00:00"},
 	{"schedule list", 0, "\nevery  "},
 	{"schedule pause every", 0, "paused every\n"},
 	{"schedule resume every", 0, "every"},

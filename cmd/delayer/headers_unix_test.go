@@ -46,7 +46,7 @@ func TestHeaders(t *testing.T) {
 // The jobs of a schedule have its headers.
 func TestHeadersOfSchedules(t *testing.T) {
 	s, _ := newShellHere(t)
-	s.keeps("schedule add s @daily t body --header a=1 --header b=2", 0, "")
+	s.keeps("schedule set s @daily t body --header a=1 --header b=2", 0, "")
 	s.keeps("schedule list --json", 0, `"topic":"t","headers":{"a":"1","b":"2"},"body":"body"`)
 	s.keeps("schedule run s", 0, "")
 	s.keeps("pop t --json", 0, `,"topic":"t","headers":{"a":"1","b":"2"},"body":"body"}`+"\n")

@@ -52,7 +52,7 @@ func TestFullDisk(t *testing.T) {
 	expect(`; not printed: {"topic":"t","concurrency":1,"slots_taken":0,"throttled":0}`, "limit", "t", "--concurrency", "1")
 	expect("", "limit", "t")
 	expect(`; not printed: {"topic":"t"}`, "limit", "t", "--none")
-	expect(`; not printed: {"name_base64":"YfI=","next":"2100-01-01T00:00:00Z"}`, "schedule", "add", "a\xf2", "@every 8h", "t", "b")
+	expect(`; not printed: {"name_base64":"YfI=","next":"2100-01-01T00:00:00Z"}`, "schedule", "set", "a\xf2", "@every 8h", "t", "b")
 	expect("", "schedule", "list")
 	expect("", "schedule", "next", "@daily")
 	expect(`; not printed: paused a\xf2`, "schedule", "pause", "a\xf2")

@@ -16,15 +16,15 @@ import (
 
 func TestScheduleCommands(t *testing.T) {
 	s, db := newShellHere(t)
-	r := s.run("schedule", "add", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--missed", "all", "--overlap", "skip",
+	r := s.run("schedule", "set", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--missed", "all", "--overlap", "skip",
 		"--jitter", "30s", "--lease", "1m", "--max-attempts", "3")
 	if r.code != 0 || !regexp.MustCompile(`^\d{4}-\d\d-\d\dT07:00:00\+0[12]:00\n$`).MatchString(r.stdout) || r.stderr != "" {
-		t.Errorf("add: %+v", r)
+		t.Errorf("set: %+v", r)
 	}
 	next := strings.TrimSpace(r.stdout)
 	at, err := time.Parse(time.RFC3339, next)
 	check(t, err)
-	s.expect(0, `{"name":"report","next":"`+at.UTC().Format(time.RFC3339)+`"}`+"\n", "", "schedule", "add", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--overlap", "follow", "--json")
+	s.expect(0, `{"name":"report","next":"`+at.UTC().Format(time.RFC3339)+`"}`+"\n", "", "schedule", "set", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--overlap", "follow", "--json")
 	s.expect(0, "name    cron             zone           topic    next                     paused  jobs  late  overlapped  while_paused\n"+
 		"report  0 7 * * mon-fri  Europe/Berlin  reports  "+at.Local().Format(timeFormat)+"       -     0     0           0             0\n", "", "schedule", "list")
 	s.expect(0, `{"schedules":[{"name":"report","cron":"0 7 * * mon-fri","zone":"Europe/Berlin","topic":"reports","body":"all","missed":"once","overlap":"follow","jitter":0,"expire_after":604800,"next":"`+
@@ -42,9 +42,9 @@ func TestScheduleCommands(t *testing.T) {
 	s.expect(0, "removed report\n", "", "schedule", "remove", "report")
 	s.expect(1, "", `schedule run "report": no such schedule`+"\n", "schedule", "run", "report")
 
-	r = s.run("schedule", "add", "a", "@hourly", "t", "b", "--zone", "Asia/Kolkata", "--lease", "1m", "--max-attempts", "3")
+	r = s.run("schedule", "set", "a", "@hourly", "t", "b", "--zone", "Asia/Kolkata", "--lease", "1m", "--max-attempts", "3")
 	if r.code != 0 || !strings.HasSuffix(r.stdout, ":00:00+05:30\n") {
-		t.Errorf("add: %+v", r)
+		t.Errorf("set: %+v", r)
 	}
 	db.Do("HSET", "delayer:job_bucket:{a}@schedule", "past", "1795322061250r3")
 	for _, want := range []string{`"past":[{"at":"2026-11-22T04:34:21.25Z","what":"ran","late":`, `"max_attempts":3,`, `"expire_after":604800,`, `"lease":60,`} {
@@ -89,7 +89,7 @@ func TestSchedulesOfTheFile(t *testing.T) {
 	p.expect(p.stdout, "Schedules of the configuration file have changed: report, tick")
 	own := shell{t: t, dir: s.dir, env: environment(t, "DELAYER_REDIS_PORT="+db.Addr[strings.LastIndex(db.Addr, ":")+1:])}
 	own.keeps("pop t --json", 0, `,"headers":{"a":"b"},"body":"tock"}`+"\n")
-	own.keeps("schedule add own @daily t b", 0, "")
+	own.keeps("schedule set own @daily t b", 0, "")
 	p.stopped()
 	s.change(t, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock\nheaders = {\"a\":\"b\"}\n", "")
 	p = s.started(t)

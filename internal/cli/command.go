@@ -61,7 +61,7 @@ func commands() []command {
 		{name: "dead groups", arguments: "TOPIC", v1: true, begin: operation(http.MethodGet, "/v1/dead/{topic}/groups?limit=10000", deadGroups)},
 		{name: "dead requeue", arguments: "TOPIC [ID]", nothing: true, v1: true, begin: beginDead("requeued", "/v1/dead/{topic}/requeue", false)},
 		{name: "dead drop", arguments: "TOPIC [ID]", nothing: true, v1: true, begin: beginDead("dropped", "/v1/dead/{topic}/drop", true)},
-		{name: "schedule add", arguments: "NAME SPEC TOPIC BODY", v1: true, begin: beginScheduleAdd},
+		{name: "schedule set", arguments: "NAME SPEC TOPIC BODY", v1: true, begin: beginScheduleSet},
 		{name: "schedule list", v1: true, begin: operation(http.MethodGet, "/v1/schedules", listing("schedules", "name", "cron", "zone", "topic", "next", "paused", "jobs", "late", "overlapped", "while_paused"))},
 		{name: "schedule remove", arguments: "NAME", nothing: true, v1: true, begin: operation(http.MethodDelete, "/v1/schedules/{name}", done("removed"))},
 		{name: "schedule pause", arguments: "NAME", nothing: true, v1: true, begin: operation(http.MethodPatch, "/v1/schedules/{name}", done("paused"), "paused", true)},

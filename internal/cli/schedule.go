@@ -14,7 +14,7 @@ import (
 
 const occurrenceFormat = "2006-01-02T15:04:05.999Z07:00"
 
-func beginScheduleAdd(f *flagSet) action {
+func beginScheduleSet(f *flagSet) action {
 	b := newFields()
 	var headers map[string]string
 	f.headers(&headers)

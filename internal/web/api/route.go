@@ -108,9 +108,9 @@ var Routes = []Route{
 	{"GET", "/v1/partitions", nil, nil, (*call).partitions},
 
 	{"GET", "/v1/schedules", nil, nil, (*call).schedules},
-	{"PUT", "/v1/schedules/{name}", nil, newSchedule, (*call).schedule},
+	{"PUT", "/v1/schedules/{name}", nil, newSchedule, (*call).setSchedule},
 	{"PATCH", "/v1/schedules/{name}", nil, required(boolean("paused")), (*call).pauseSchedule},
-	{"DELETE", "/v1/schedules/{name}", nil, nil, (*call).unschedule},
+	{"DELETE", "/v1/schedules/{name}", nil, nil, (*call).removeSchedule},
 	{"POST", "/v1/schedules/{name}/run", nil, nil, (*call).runSchedule},
 
 	{"GET", "/v1/dead/{topic}", letters, nil, (*call).dead},

@@ -19,7 +19,7 @@ func (c *call) schedules() (any, error) {
 	return view.Of("schedules", view.Schedules(all)), err
 }
 
-func (c *call) schedule() (any, error) {
+func (c *call) setSchedule() (any, error) {
 	s := client.Schedule{
 		Name: c.name(), Cron: get[string](c.body, "cron"), Zone: get[string](c.body, "zone"), Topic: get[string](c.body, "topic"), Body: get[string](c.body, "body"),
 		Headers: get[map[string]string](c.body, "headers"), Missed: client.Missed(get[string](c.body, "missed")), Overlap: client.Overlap(get[string](c.body, "overlap")), Jitter: get[time.Duration](c.body, "jitter"),
@@ -38,7 +38,7 @@ func (c *call) schedule() (any, error) {
 	return o, err
 }
 
-func (c *call) unschedule() (any, error) {
+func (c *call) removeSchedule() (any, error) {
 	was, err := c.client.Schedules().Remove(c.context(), c.name())
 	if err == nil && !was {
 		err = client.ErrNotFound
