@@ -26,7 +26,7 @@ type Item struct {
 type Result struct {
 	ID  string
 	Err error
-	// Outcome is what a push did. It is empty after errors other than ErrExists, and for everything but pushes.
+	// Outcome is what a push did. It is empty after errors other than ErrExists and ErrOtherTopic, and for everything but pushes.
 	Outcome Outcome
 }
 
@@ -34,8 +34,8 @@ type Result struct {
 var ErrOtherFailed = store.ErrOtherFailed
 
 // PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up to 250 jobs or 1 MiB. Each chunk is
-// one atomic step: all of its jobs are stored or none, except that a job refused because its ID exists (ErrExists)
-// does not affect the others. The results, in the order of the jobs, say which are stored; the error is nil if all
+// one atomic step: all of its jobs are stored or none, except that a job refused because its ID exists
+// (ErrExists, ErrOtherTopic) does not affect the others. The results, in the order of the jobs, say which are stored; the error is nil if all
 // are. A chunk of pushes to groups covers as many groups as Redis can write in about 2 ms, or one.
 //
 // With [Replicas] the call waits once, after all chunks, for the largest number of replicas and the longest
@@ -74,7 +74,7 @@ func (c *Client) pushAll(ctx context.Context, jobs []store.Delayed) []Result {
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
 		r := Result{ID: job.StoredID(), Err: errs[i]}
-		if isStored(r.Err) || errors.Is(r.Err, ErrExists) {
+		if isStored(r.Err) || isRefused(r.Err) {
 			r.Outcome = outcomes[job.Told.Did]
 		}
 		results[i] = r

@@ -16,6 +16,8 @@ var (
 	ErrEmpty = store.ErrEmpty
 	// ErrExists: the ID exists, and the push is refused in that case.
 	ErrExists = store.ErrExists
+	// ErrOtherTopic: the push would change the topic of a job, which takes [Replace]. The message names both topics.
+	ErrOtherTopic = store.ErrOtherTopic
 	// ErrPaused: the topic is paused with another end or note, and the pause is refused in that case.
 	ErrPaused = errors.New("it is paused already, with another end or note")
 	// ErrReused: also ErrExists; the push of that ID which counts has other content. See OnceAs.
@@ -39,6 +41,9 @@ var (
 // replicas are known to have it. ID is the job's. Want is how many should have it; Have is how many had it in
 // time, or -1 if that is unknown because of Err.
 type ReplicasError = store.ReplicasError
+
+// isRefused reports whether a push has changed nothing because of the ID's job, or an earlier push of the ID.
+func isRefused(err error) bool { return errors.Is(err, ErrExists) || errors.Is(err, ErrOtherTopic) }
 
 func isStored(err error) bool { return err == nil || errors.As(err, new(*ReplicasError)) }
 

@@ -224,6 +224,9 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 	}
 	if was, exists := m.jobs[id]; exists {
 		did = client.OutcomeReplaced
+		if was.topic != job.topic && !p.moves && !p.refuses() {
+			return client.OutcomeRefused, client.ErrOtherTopic
+		}
 		if follows {
 			was.follower = &modelFollower{job, due}
 			m.jobs[id] = was
@@ -288,9 +291,9 @@ func (m *model) unlearnt() modelEntry { return modelEntry{score: m.now + 1e12} }
 
 // modelPolicy is the effect of a push on a job that exists.
 type modelPolicy struct {
-	name                                             string
-	option                                           client.PushOption
-	earlier, later, refuse, once, debounced, follows bool
+	name                                                    string
+	option                                                  client.PushOption
+	moves, earlier, later, refuse, once, debounced, follows bool
 }
 
 func (p modelPolicy) String() string { return p.name }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -116,7 +115,7 @@ const (
 	OutcomeReplaced Outcome = "replaced" // there was one; it got the new content and due time
 	OutcomeKept     Outcome = "kept"     // there was one; it got the new content and kept its due time
 	OutcomeAdded    Outcome = "added"    // there was a group (see Group), which got one more body
-	OutcomeRefused  Outcome = "refused"  // ErrExists; nothing has changed
+	OutcomeRefused  Outcome = "refused"  // ErrExists or ErrOtherTopic; nothing has changed
 	OutcomeFollowed Outcome = "followed" // there was a reserved one; the new job takes its place when it is done
 )
 
@@ -125,12 +124,15 @@ var outcomes = map[store.Outcome]Outcome{store.DidCreate: OutcomeCreated, store.
 // Options that say what a push does if its ID was pushed before. A push has at most one of Replace, Refuse, KeepEarlier, KeepLater,
 // Follow, Debounce, Once and OnceAs; a push to a Group may only have Once or OnceAs. Follow, Debounce, Once and OnceAs need an ID.
 //
-// A ready or reserved job counts as due now. A push that replaces a job sets its topic, body, lifetime and other options anew; the
-// job starts over with all its attempts, and a consumer that has reserved it loses the lease.
+// Waiting, ready and reserved jobs exist; a dead letter does not count, and stays what it is. A ready or reserved job counts as due now. A
+// push that replaces a job sets its body, lifetime and other options anew; the job starts over with all its attempts, and a consumer that
+// has reserved it loses the lease. If the job has another topic, the push changes nothing and returns ErrOtherTopic; only with Replace given
+// does it move the ID to the new topic.
 var (
-	// Replace replaces the job, with the new due time, so a ready job waits again. It is the default.
+	// Replace replaces the job, with the new due time, so a ready job waits again. It is the default, except that given explicitly it
+	// also replaces a job of another topic.
 	Replace = ifExists("Replace", store.Replace)
-	// Refuse changes nothing: Push returns ErrExists.
+	// Refuse changes nothing: Push returns ErrExists, whatever the job's topic.
 	Refuse = ifExists("Refuse", store.Refuse)
 	// KeepEarlier replaces the job, but keeps the earlier due time.
 	KeepEarlier = ifExists("KeepEarlier", store.KeepEarlier)
@@ -186,7 +188,7 @@ func OnceAs(window time.Duration, content string) PushOption {
 // The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go. A computed delay may be that short, so Push
 // accepts it, but the Client's logger warns once (WithLogger).
 //
-// Push is one atomic step: after an error from Redis (ErrExists, maxmemory reached) nothing has changed, except
+// Push is one atomic step: after an error from Redis (ErrExists, ErrOtherTopic, maxmemory reached) nothing has changed, except
 // that with a [ReplicasError] (see [Replicas]) the job is stored and its ID is returned. A ctx with a deadline
 // ends the push at the deadline, even if Redis is silent. One that can only be cancelled ends it while it waits
 // for its turn; a push that was sent waits for its reply, within the connection's timeouts. If the connection
@@ -266,7 +268,7 @@ func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *
 	} else {
 		err = pushes.Do(ctx, c.fleet.Of(job.ID), job)
 	}
-	if !isStored(err) && !errors.Is(err, ErrExists) {
+	if !isStored(err) && !isRefused(err) {
 		return "", failed("push", m.ID, err)
 	}
 	var did store.Outcome
@@ -320,7 +322,7 @@ func headersText(headers map[string]string) (string, error) {
 	return text, nil
 }
 
-var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime, Policy: store.Replace}}
+var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime}}
 
 func (o pushOptions) with(opts []PushOption) pushOptions {
 	if len(opts) == 0 {

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"math"
 	"reflect"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 const never = -1 // not waiting
@@ -100,4 +102,49 @@ func TestEmptyBody(t *testing.T) {
 	if got, err := f.Pop(t.Context(), "t"); err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+// An ID has one topic: only Replace moves it to another one, as do clients of the original. Refusing policies say that the ID exists, and a
+// dead letter does not count.
+func TestPushToAnotherTopic(t *testing.T) {
+	f := start(t)
+	const text = `delayer: push "a": a job of another topic has this ID: it is of "t", and the push is to "u"`
+	states := map[string]func(){
+		"waiting": func() { f.put(message("a"), time.Hour) },
+		"ready":   func() { f.put(message("a"), 0) },
+		"reserved": func() {
+			f.put(message("a"), 0)
+			f.reserve("t")
+		},
+	}
+	elsewhere := client.Item{Message: client.Message{ID: "a", Topic: "u", Body: "new"}, Delay: time.Hour}
+	for state, make := range states {
+		for name, policy := range map[string]client.PushOption{"default": nil, "KeepEarlier": client.KeepEarlier, "KeepLater": client.KeepLater, "Follow": client.Follow, "Debounce": client.Debounce(time.Hour)} {
+			f.Flush()
+			make()
+			was := f.State()
+			if policy != nil {
+				elsewhere.Options = []client.PushOption{policy}
+			} else {
+				elsewhere.Options = nil
+			}
+			_, err := f.Push(t.Context(), elsewhere.Message, elsewhere.Delay, elsewhere.Options...)
+			if !errors.Is(err, client.ErrOtherTopic) || errors.Is(err, client.ErrExists) || err.Error() != text {
+				t.Errorf("%s, %s: %v, want %s", state, name, err, text)
+			}
+			results, err := f.PushBatch(t.Context(), []client.Item{elsewhere, {Message: message("b"), Delay: time.Hour}})
+			if !errors.Is(err, client.ErrOtherTopic) || len(results) != 2 || results[0].Outcome != client.OutcomeRefused || results[1].Err != nil {
+				t.Errorf("%s, %s: in a batch %+v, %v", state, name, results, err)
+			}
+			check(t, errOf(f.Remove(t.Context(), "b")))
+			f.Expect(was)
+		}
+		expectErr(t, "Refuse", errOf(f.Push(t.Context(), elsewhere.Message, 0, client.Refuse)), client.ErrExists)
+		check(t, errOf(f.Push(t.Context(), elsewhere.Message, time.Hour, client.Replace)))
+		f.Expect(redistest.State{Pool: []string{"a"}, Buckets: buckets{"a": "u new"}})
+	}
+	f.Flush()
+	f.put(message("a"), 0)
+	check(t, f.reserve("t").Bury(t.Context(), "why"))
+	check(t, errOf(f.Push(t.Context(), elsewhere.Message, time.Hour)))
 }

@@ -105,6 +105,7 @@ func TestCommands(t *testing.T) {
 	s, db := newShellHere(t)
 	s.expect(0, `{"id":"order-2","outcome":"created"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
 	s.expect(0, "order-4\n", "", "push", "close_order", "0", "\xff", "--id", "order-4")
+	s.expect(6, "", `ERROR: push "order-4": a job of another topic has this ID: it is of "close_order", and the push is to "remind"; nothing was changed`+"\n", "push", "remind", "0", "b", "--id", "order-4")
 	s.expect(0, `{"id_base64":"/wE=","outcome":"created"}`+"\n", "", "push", "close_order\xfe", "0", "b", "--id", "\xff\x01", "--json")
 	s.expect(0, `{"id_base64":"/wE=","topic_base64":"Y2xvc2Vfb3JkZXL+","body":"b"}`+"\n", "", "--json", "pop", "close_order\xfe")
 	s.expect(0, `{"id":"order-2","topic":"close_order","body":"<b>\n"}`+"\n", "", "pop", "--json", "close_order")

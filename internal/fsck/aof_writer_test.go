@@ -53,7 +53,7 @@ func (w *writer) any() string {
 			batch = append(batch, client.Item{Message: of, Delay: delay})
 			w.jobs.alive[of.ID] = []string{topic + " " + of.Body}
 		}
-		_, err := w.client.PushBatch(ctx, batch)
+		_, err := w.client.PushBatch(ctx, batch, client.Replace)
 		redistest.Check(w.t, err)
 		return "PushBatch"
 	case 5:
@@ -93,7 +93,7 @@ func (w *writer) any() string {
 
 func (w *writer) push(m client.Message, delay time.Duration) string {
 	opts := map[string][]client.PushOption{
-		"Push": nil, "Push with Refuse": {client.Refuse}, "Push with Once": {client.Once(time.Hour)}, "Push with Follow": {client.Follow},
+		"Push": nil, "Push with Replace": {client.Replace}, "Push with Refuse": {client.Refuse}, "Push with Once": {client.Once(time.Hour)}, "Push with Follow": {client.Follow},
 		"Push with MaxAttempts": {client.MaxAttempts(1), client.TTR(time.Hour)},
 	}
 	name := slices.Sorted(maps.Keys(opts))[w.IntN(len(opts))]
@@ -101,7 +101,7 @@ func (w *writer) push(m client.Message, delay time.Duration) string {
 		m.ID = "last " + m.ID
 	}
 	pushed, err := w.client.PushOne(w.t.Context(), client.Item{Message: m, Delay: delay}, opts[name]...)
-	if errors.Is(err, client.ErrExists) {
+	if pushed.Outcome == client.OutcomeRefused {
 		return name
 	}
 	redistest.Check(w.t, err)

@@ -127,6 +127,7 @@ func luaBounds() []luaConstant {
 func luaTexts() []luaConstant {
 	return []luaConstant{
 		{"SCHEDULE_TOPIC", quoted(ScheduleTopic)},
+		{"DEFAULT", quoted(Default)},
 		{"REPLACE", quoted(Replace)},
 		{"REFUSE", quoted(Refuse)},
 		{"EARLIER", quoted(KeepEarlier)},

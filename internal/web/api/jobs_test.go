@@ -27,6 +27,8 @@ func TestJob(t *testing.T) {
 	if wait := time.Until(job.Due); err != nil || wait < 89*time.Minute || wait > 91*time.Minute || job.TTL < 49*time.Hour || job.TTL > 50*time.Hour {
 		t.Errorf("%+v, %v", job, err)
 	}
+	f.do("POST", "/v1/jobs", `{"id":"a","topic":"u","body":"b"}`).expect(409, `{"type":"urn:delayer:problem:other-topic","title":"This ID is taken by a job of another topic","status":409,
+		"detail":"a job of another topic has this ID: it is of \"t\", and the push is to \"u\"; nothing was changed","id":"a"}`)
 	f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","if_exists":"refuse"}`).expect(409,
 		`{"type":"urn:delayer:problem:exists","title":"This ID is taken","status":409,"detail":"a job with this ID exists; nothing was changed","id":"a"}`)
 	f.do("PATCH", "/v1/jobs/a", `{"delay":0}`).expect(204, "")

@@ -31,6 +31,7 @@ var (
 	badMethod    = newKind("method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed")
 	slow         = newKind("timeout", http.StatusRequestTimeout, "The request took too long").closing()
 	exists       = newKind("exists", http.StatusConflict, "This ID is taken")
+	otherTopic   = newKind("other-topic", http.StatusConflict, "This ID is taken by a job of another topic")
 	isPaused     = newKind("paused", http.StatusConflict, "The topic is paused with another end or note")
 	leaseLost    = newKind("lease-lost", http.StatusConflict, "The job is not reserved under this topic and token")
 	gone         = newKind("gone", http.StatusGone, "The job is gone")
@@ -158,6 +159,9 @@ func problemOf(err error) *problem {
 	}
 	if few := (*client.ReplicasError)(nil); errors.As(err, &few) {
 		return fewReplicas(few)
+	}
+	if other := (store.OtherTopic{}); errors.As(err, &other) {
+		return otherTopic.problem("%s; nothing was changed", other)
 	}
 	if errors.Is(err, client.ErrInvalid) {
 		return invalid.problem("%s", err)

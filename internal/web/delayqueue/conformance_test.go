@@ -86,6 +86,16 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// A push of an ID that exists replaces the job, also that of another topic.
+func TestPushToAnotherTopic(t *testing.T) {
+	f := start(t, setup{})
+	f.push("a", "t", "b")
+	f.call("/push", `{"topic":"u","id":"a","delay":3600,"ttr":2,"body":"new"}`).expect(t, pushed, "null")
+	if job, err := f.client.Get(t.Context(), "a"); job.Topic != "u" || job.Body != "new" || err != nil {
+		t.Errorf("%+v, %v", job, err)
+	}
+}
+
 // After a redelivery, the previous consumer can still finish the job.
 func TestFinishMeansTheNewestLease(t *testing.T) {
 	f := start(t, setup{})
