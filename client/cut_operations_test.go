@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,10 @@ var cutOperations = []cutOperation{
 	}, ""},
 	{"bury", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Bury(j.ctx(), "why") }), ""},
 	{"requeue", (*cutJob).isDead, does(func(j *cutJob, c *client.Client) error { return c.Requeue(j.ctx(), cutID) }), ""},
-	{"remove", (*cutJob).isReserved, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Remove(j.ctx(), cutID) }), "removed"},
+	{"remove", (*cutJob).isReserved, says(func(j *cutJob, c *client.Client) (string, error) {
+		was, err := c.Remove(j.ctx(), cutID)
+		return cmp.Or(string(was), "none"), err
+	}), "removed"},
 	{"reschedule", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return c.Reschedule(j.ctx(), cutID, time.Millisecond) }), ""},
 	{"drop a dead letter", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (int, error) { return c.DropDead(j.ctx(), "t", cutID) }), "removed"},
 	{"drop a dead letter", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (int, error) { return c.DropAllDead(j.ctx(), "t") }), "removed"},

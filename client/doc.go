@@ -60,8 +60,8 @@
 //
 // # Errors
 //
-// [ErrEmpty], [ErrExists], [ErrReused], [ErrNotFound], [ErrLeaseLost], [ErrExhausted], [ErrInvalid],
-// [ErrLost] and [ErrClosed] are tested for with errors.Is, and so are context.Canceled and
+// [ErrEmpty], [ErrExists], [ErrReused], [ErrOtherTopic], [ErrReserved], [ErrNotFound], [ErrLeaseLost], [ErrExhausted],
+// [ErrInvalid], [ErrLost] and [ErrClosed] are tested for with errors.Is, and so are context.Canceled and
 // context.DeadlineExceeded. Other errors are Redis's or the network's. The
 // operation and the job or topic always come first:
 //

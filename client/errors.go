@@ -25,6 +25,8 @@ var (
 	// ErrNotFound: there is no job with that ID: it never existed, or was popped, completed or removed, or its
 	// lifetime has ended.
 	ErrNotFound = store.ErrNotFound
+	// ErrReserved: the job is reserved, and Remove is refused in that case. Nothing was changed. See UnlessReserved.
+	ErrReserved = store.ErrReserved
 	// ErrLeaseLost: the job is no longer reserved for this Delivery. Nothing was changed.
 	ErrLeaseLost = store.ErrLeaseLost
 	// ErrExhausted: the job was not returned, because its attempts are used up. It is a dead letter now.

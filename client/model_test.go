@@ -300,16 +300,29 @@ func (p modelPolicy) String() string { return p.name }
 
 func (p modelPolicy) refuses() bool { return p.once || p.refuse }
 
-func (m *model) remove(id string) bool {
+func (m *model) remove(id string, unlessReserved bool) (was client.State, err error) {
 	_, exists := m.jobs[id]
 	_, dead := m.letters[id]
+	entry, waits := m.pool[id]
+	switch {
+	case exists && waits && entry.lease > 0 && unlessReserved:
+		return "", client.ErrReserved
+	case exists && waits && entry.lease > 0:
+		was = client.StateReserved
+	case exists && waits:
+		was = client.StateWaiting
+	case exists:
+		was = client.StateReady
+	case dead:
+		was = client.StateDead
+	}
 	m.leave(id)
 	delete(m.jobs, id)
 	delete(m.once, id)
 	if !exists {
 		m.dropDead(id)
 	}
-	return exists || dead
+	return was, nil
 }
 
 // reschedule makes a job ready, or makes it wait until a time that the test reads from Redis.

@@ -175,10 +175,15 @@ func dropDeadStep(r *modelRun) {
 }
 
 func removeStep(r *modelRun) {
-	id := r.id()
-	removed, err := r.Remove(r.TB.Context(), id)
-	r.note("remove "+id, err, nil)
-	r.same("  removed", removed, r.model.remove(id))
+	id, unlessReserved := r.id(), r.IntN(2) == 0
+	var opts []client.RemoveOption
+	if unlessReserved {
+		opts = append(opts, client.UnlessReserved())
+	}
+	was, err := r.Remove(r.TB.Context(), id, opts...)
+	should, want := r.model.remove(id, unlessReserved)
+	r.note(fmt.Sprint("remove ", id, ", unless it is reserved: ", unlessReserved), err, want)
+	r.same("  was", was, should)
 }
 
 func rescheduleStep(r *modelRun) {

@@ -113,6 +113,19 @@ func TestCommands(t *testing.T) {
 	db.Expect(redistest.State{})
 }
 
+// A removal says in which state the job was, and leaves a reserved one alone if it is told to.
+func TestRemoveReserved(t *testing.T) {
+	s, db := newShellHere(t)
+	c := client.New(db.Pool())
+	defer c.Close()
+	s.expect(0, "a\n", "", "push", "t", "0", "b", "--id", "a")
+	if _, err := c.Reserve(t.Context(), time.Minute, time.Minute, "t"); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(6, "", `ERROR: remove "a": a consumer has reserved the job; nothing was changed`+"\n", "remove", "a", "--unless-reserved")
+	s.expect(0, "removed a, which was reserved\n", "", "remove", "a")
+}
+
 // A push with --once can be repeated, even after the job is gone: it changes nothing, prints a note, and succeeds. Remove frees
 // the ID.
 func TestPushOnce(t *testing.T) {
@@ -124,7 +137,7 @@ func TestPushOnce(t *testing.T) {
 	s.expect(0, "a\n", refused, "push", "t", "0", "second", "--id", "a", "--once", "10m")
 	db.Expect(redistest.State{Once: []string{"a"}})
 	s.expect(0, `{"id":"a","outcome":"created"}`+"\n", "", "push", "t", "1h", "third", "--id", "a", "--json")
-	s.expect(0, "removed a\n", "", "remove", "a")
+	s.expect(0, "removed a, which was waiting\n", "", "remove", "a")
 	s.expect(0, "a\n", "", "push", "t", "0", "fourth", "--id", "a", "--once", "10m")
 	s.expect(0, "fourth\n", "", "pop", "t")
 }

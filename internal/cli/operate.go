@@ -269,6 +269,7 @@ func untaggedText(o, limit view.Object) string {
 type manyFlags struct {
 	selection
 	consent
+	unlessReserved bool // of remove
 }
 
 func (m *manyFlags) define(f *flagSet) {
@@ -283,6 +284,9 @@ func (m *manyFlags) define(f *flagSet) {
 		if m.dryRun && m.match == "" {
 			return errors.New("--dry-run goes with --match")
 		}
+		if m.unlessReserved && m.match != "" {
+			return errors.New("--unless-reserved does not go with --match")
+		}
 		return nil
 	}
 }
@@ -292,6 +296,9 @@ func beginChange(method, what string) func(*flagSet) action {
 	return func(f *flagSet) action {
 		var m manyFlags
 		m.define(f)
+		if method == http.MethodDelete {
+			f.toggle("unless-reserved", &m.unlessReserved)
+		}
 		return func(ctx context.Context, c *call) (reply, error) {
 			r := request{method: method, path: "/v1/jobs/{id}"}
 			if len(c.arguments) > 1 {
@@ -299,8 +306,15 @@ func beginChange(method, what string) func(*flagSet) action {
 				r.body.put("delay", fmt.Sprintf("DELAY %q", c.arguments[1]), c.arguments[1])
 			}
 			if m.match == "" {
+				if m.unlessReserved {
+					r = r.with("unless_reserved", "true")
+				}
 				o, err := c.ask(ctx, r)
-				return c.says(what, o), err
+				said := c.says(what, o)
+				if was := o.TextOf("was"); was != "" {
+					said.text += ", which was " + was
+				}
+				return said, err
 			}
 			r.path = "/v1/topics/{topic}/jobs"
 			return m.many(ctx, c, many{what: what, request: r.with("match", m.match, "state", m.state), deletes: true, limit: m.selection.most})

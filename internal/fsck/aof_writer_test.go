@@ -149,7 +149,7 @@ func (w *writer) change(id string, delay time.Duration) string {
 	case 0:
 		was, err := w.client.Remove(ctx, id)
 		redistest.Check(w.t, err)
-		if was {
+		if was != "" {
 			delete(w.jobs.alive, id)
 			delete(w.jobs.dead, id)
 		}

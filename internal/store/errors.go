@@ -20,6 +20,8 @@ var (
 	ErrLater = errors.New("it is for another call")
 	// ErrNotFound means that there is no job of the ID.
 	ErrNotFound = errors.New("no such job")
+	// ErrReserved refuses a removal because the job is reserved.
+	ErrReserved = errors.New("the job is reserved")
 	// ErrEmpty means that no queue has a job.
 	ErrEmpty = errors.New("no job is ready")
 )
@@ -56,7 +58,7 @@ func KindOf(err error) Kind {
 		return NoError
 	case errors.Is(err, ErrNotAdmitted):
 		return Denied
-	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists) || errors.Is(err, ErrOtherTopic):
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists) || errors.Is(err, ErrOtherTopic) || errors.Is(err, ErrReserved):
 		return OtherAnswer
 	case !errors.As(err, new(redis.Error)):
 		return NoAnswer

@@ -208,7 +208,7 @@ func TestFollowerAndOptions(t *testing.T) {
 
 			before, held := followed()
 			check(t, made(t, b.Bury([]Burial{{held, "why", ""}}))[0])
-			check(t, made(t, b.Remove("x"))[0])
+			check(t, made(t, b.Remove(removals("x")))[0])
 			same("buried", before)
 			check(t, errOf(b.Requeue(t.Context(), []string{"x"}, time.Hour)))
 			same("requeued", before)

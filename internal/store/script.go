@@ -188,6 +188,7 @@ var errUnreadable = errors.New("unreadable")
 var toldErrors = [...]error{
 	toldExists: ErrExists, toldReplaced: errReplaced, toldKept: errKept, toldFollows: errFollows, toldReused: ErrReused,
 	toldLater: ErrLater, toldNotFound: ErrNotFound, toldLeaseLost: ErrLeaseLost, toldExhausted: ErrExhausted,
+	toldIsReserved: ErrReserved, toldWasReserved: errWasReserved, toldWasReady: errWasReady, toldWasDead: errWasDead,
 }
 
 // errorsAt reads {position, why, position, why, …} for n jobs: why is an error of Redis as a text, the number of a known

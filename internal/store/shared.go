@@ -65,6 +65,10 @@ const (
 	toldNotFound
 	toldLeaseLost
 	toldExhausted
+	toldIsReserved
+	toldWasReserved
+	toldWasReady
+	toldWasDead
 )
 
 // LuaParts returns the parts that Go writes, which scripts need not include: keys has the names of keys and channels, go the other
@@ -168,6 +172,10 @@ func luaTexts() []luaConstant {
 		{"NOT_FOUND", toldNotFound},
 		{"LEASE_LOST", toldLeaseLost},
 		{"EXHAUSTED", toldExhausted},
+		{"IS_RESERVED", toldIsReserved},
+		{"WAS_RESERVED", toldWasReserved},
+		{"WAS_READY", toldWasReady},
+		{"WAS_DEAD", toldWasDead},
 	}
 }
 

@@ -81,8 +81,8 @@ func TestLife(t *testing.T) {
 	f.call("/finish", jobA).expect(t, done, "null")
 	f.call("/get", jobA).expect(t, done, "null")
 	f.call("/finish", jobA).expect(t, done, "null")
-	if removed, err := f.client.Remove(t.Context(), "a"); removed || err != nil {
-		t.Errorf("the job was left: %v", err)
+	if was, err := f.client.Remove(t.Context(), "a"); was != "" || err != nil {
+		t.Errorf("the job was left: %q, %v", was, err)
 	}
 }
 

@@ -79,8 +79,9 @@ func (p *prober) done(h http.Handler) {
 	ask(200, "POST", "/v1/reserve?wait=10ms", `{"topics":["t"],"max":10,"lease":"1m","max_attempts":2}`)
 	ask(200, "POST", "/v1/reserve", `{"topics_base64":["/w=="]}`)
 	ask(200, "GET", "/v1/jobs/a", "")
-	ask(204, "DELETE", "/v1/jobs/a", "")
-	ask(204, "DELETE", "/v1/jobs/%FF", "")
+	ask(409, "DELETE", "/v1/jobs/a?unless_reserved=true", "")
+	ask(200, "DELETE", "/v1/jobs/a", "")
+	ask(200, "DELETE", "/v1/jobs/%FF?unless_reserved=false", "")
 
 	held := p.reserved("a")
 	one := `{"deliveries":[{"id":"a",` + held + `}]`
