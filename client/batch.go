@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Item is a job for PushOne or PushBatch, due after Delay, or at At if that is set.
+// Item is a job for PushOne or PushBatch, due after Delay, which is as in Push, or at At if that is set.
 type Item struct {
 	Message
 	Delay time.Duration
@@ -56,9 +56,6 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Item, opts ...PushOption)
 	}
 	all, wrong := checkBatch(jobs, defaultPush.with(opts))
 	err = c.call(ctx, "push batch", "", wrong, func() error {
-		for _, job := range jobs {
-			c.note("delay", job.Delay, "topic", job.Topic, "job", job.ID)
-		}
 		results = c.pushAll(ctx, all)
 		what := "jobs are not stored"
 		if slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil && isStored(r.Err) }) {
@@ -106,7 +103,7 @@ func checkBatch(jobs []Item, o pushOptions) ([]store.Delayed, error) {
 func dueOf(job Item) (store.Due, error) {
 	switch {
 	case job.At.IsZero():
-		return store.Due{After: job.Delay}, checkDelay("delay", job.Delay)
+		return store.Due{After: max(job.Delay, 0)}, checkDelay(job.Delay)
 	case job.Delay != 0:
 		return store.Due{}, invalid("delay", "it is set, and so is a time")
 	}

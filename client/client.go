@@ -29,8 +29,7 @@ type Client struct {
 	stale        atomic.Int64
 	buryFailures redisconn.Reminder
 	lost         atomic.Int64
-	unitWarned   atomic.Bool // that a unit may be missing
-	setupErr     error       // what it was made with
+	setupErr     error // what it was made with
 
 	closing   context.Context // done when Close is called
 	close     context.CancelFunc
@@ -77,9 +76,8 @@ func WithStaleHook(f func(ids []string)) Option {
 	return func(o *options) { o.onStale = f }
 }
 
-// WithLogger sets the logger for what would otherwise go unnoticed: a delay or timeout that may lack its unit (a
-// bare 30 is 30 ns), and a BPop that polls because this Redis user may not subscribe to a channel, once each; a
-// job that cannot become a dead letter, once a minute for each topic; while calls wait, once a minute, that jobs have
+// WithLogger sets the logger for what would otherwise go unnoticed: a BPop that polls because this Redis user may not
+// subscribe to a channel, once; a job that cannot become a dead letter, once a minute for each topic; while calls wait, once a minute, that jobs have
 // been due for 2 s or longer though no server runs; a panic of a hook. The default is slog.Default.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }

@@ -119,7 +119,7 @@ func Cause(err error) RetryOption {
 	}
 }
 
-// Retry delivers the job again after the delay, to any consumer. This attempt counts: if it was the last, the job
+// Retry delivers the job again after the delay, which is as in Push, to any consumer. This attempt counts: if it was the last, the job
 // becomes a dead letter, and the error is ErrExhausted.
 func (d *Delivery) Retry(ctx context.Context, delay time.Duration, opts ...RetryOption) error {
 	return d.retry(ctx, "retry", delay, false, opts)
@@ -138,9 +138,8 @@ func (d *Delivery) Snooze(ctx context.Context, delay time.Duration) error {
 
 func (d *Delivery) retry(ctx context.Context, operation string, delay time.Duration, refund bool, opts []RetryOption) error {
 	o, err := newRetryOptions(opts)
-	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(ctx context.Context, c *calls) error {
-		d.client.note("delay", delay)
-		job := store.Returned{LeaseRef: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause}
+	return d.settle(ctx, operation, cmp.Or(checkDelay(delay), err), func(ctx context.Context, c *calls) error {
+		job := store.Returned{LeaseRef: d.held(), Delay: max(delay, 0), Refund: refund, MaxAttempts: d.limit, Error: o.cause}
 		return c.retries.Do(ctx, d.partition(), job)
 	})
 }

@@ -56,11 +56,12 @@ func invalid(field, why string) error {
 	return fmt.Errorf("%w %s: %s", ErrInvalid, field, why)
 }
 
-func checkDelay(field string, d time.Duration) error {
-	if d < 0 || d > MaxDelay {
-		return invalid(field, fmt.Sprintf("%s is not from 0 to %s", duration.Format(d), duration.Bound(MaxDelay)))
+// checkDelay checks a delay, of which a negative one means at once: it is the rest of a computed one.
+func checkDelay(d time.Duration) error {
+	if d > MaxDelay {
+		return invalid("delay", fmt.Sprintf("%s is more than %s", duration.Format(d), duration.Bound(MaxDelay)))
 	}
-	return nil
+	return checkUnit("delay", d)
 }
 
 func checkLength(field string, d, most time.Duration) error {
@@ -73,14 +74,6 @@ func checkLength(field string, d, most time.Duration) error {
 // checkUnit refuses a duration that was probably given without a unit.
 func checkUnit(field string, d time.Duration) error {
 	return refusal(field, store.CheckUnit(d))
-}
-
-// note logs once that a delay or timeout may lack its unit, and what it is of. It is accepted, because a computed one
-// may be that short.
-func (c *Client) note(what string, d time.Duration, of ...any) {
-	if store.LacksUnit(d) && !c.unitWarned.Swap(true) {
-		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, duration.Format(d), store.Units), of...)
-	}
 }
 
 func checkSize(field, value string, most int) error {
@@ -99,7 +92,7 @@ func checkTimeout(d time.Duration) error {
 	if d < 0 {
 		return invalid("timeout", "it is negative; 0 waits without limit")
 	}
-	return nil
+	return checkUnit("timeout", d)
 }
 
 func checkID(id string) error {

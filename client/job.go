@@ -92,8 +92,7 @@ func (c *Client) Remove(ctx context.Context, id string, opts ...RemoveOption) (w
 // becomes ready stays the same, and a consumer that has reserved it loses the lease. It returns ErrNotFound if
 // there is no such job; a dead letter does not count (see Requeue).
 func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration) error {
-	return c.call(ctx, "reschedule", id, cmp.Or(checkDelay("delay", delay), checkID(id)), func() error {
-		c.note("delay", delay, "job", id)
-		return c.fleet.Of(id).Reschedule(ctx, id, delay)
+	return c.call(ctx, "reschedule", id, cmp.Or(checkDelay(delay), checkID(id)), func() error {
+		return c.fleet.Of(id).Reschedule(ctx, id, max(delay, 0))
 	})
 }

@@ -185,8 +185,8 @@ func OnceAs(window time.Duration, content string) PushOption {
 // Push stores a job that falls due after the delay, and returns its ID. The delay counts from now, by Redis's
 // clock, and is rounded up to milliseconds. With delay 0 the job is ready at once, without a server.
 //
-// The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go. A computed delay may be that short, so Push
-// accepts it, but the Client's logger warns once (WithLogger).
+// The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go, so a delay above 0 and below 1 ms is ErrInvalid. A
+// negative one, such as time.Until of a time in the past, means at once. PushAt takes any time.
 //
 // Push is one atomic step: after an error from Redis (ErrExists, ErrOtherTopic, maxmemory reached) nothing has changed, except
 // that with a [ReplicasError] (see [Replicas]) the job is stored and its ID is returned. A ctx with a deadline
@@ -198,7 +198,7 @@ func OnceAs(window time.Duration, content string) PushOption {
 // While a node of a Redis Cluster is away, a push without an ID gets an ID of a healthy partition, unless the job
 // may be stored already. A push with an ID belongs to its partition, and fails after 3 s if that is away.
 func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (id string, err error) {
-	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts, nil)
+	return c.push(ctx, m, store.Due{After: max(delay, 0)}, checkDelay(delay), opts, nil)
 }
 
 // PushAt is Push for a job that falls due at a time, by Redis's clock, up to MaxDelay from now. A time in the past
@@ -238,9 +238,6 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 		return "", failed("push", m.ID, err)
 	}
 	defer c.running.Done()
-	if due.After > 0 && due.After < time.Millisecond {
-		c.note("delay", due.After, "topic", m.Topic, "job", m.ID)
-	}
 	if len(opts) > 0 || report != nil || m.ID == "" && len(c.fleet.Stores) > 1 {
 		return c.pushWith(ctx, m, job, &o)
 	}

@@ -17,12 +17,12 @@ const never = -1 // not waiting
 // A push's delay counts from now, and its lifetime from when it is due. TestModel has the effects on a job that exists.
 func TestPush(t *testing.T) {
 	f := start(t)
-	for delay, due := range map[time.Duration]time.Duration{0: never, 1: time.Millisecond, time.Hour: time.Hour, client.MaxDelay: client.MaxDelay} {
+	for delay, due := range map[time.Duration]time.Duration{-time.Hour: never, 0: never, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, time.Hour: time.Hour, client.MaxDelay: client.MaxDelay} {
 		f.Flush()
 		from := f.Clock()
 		check(t, errOf(f.Push(t.Context(), message("a"), delay, client.ReadyMaxLifetime(time.Hour))))
 		to := f.Clock()
-		if ready := len(f.State().Ready["t"]) == 1; ready != (delay == 0) {
+		if ready := len(f.State().Ready["t"]) == 1; ready != (delay <= 0) {
 			t.Errorf("in %v: ready %v", delay, ready)
 		}
 		expectDue(t, f.Due("a"), from, to, due)

@@ -47,7 +47,7 @@ func TestTopicRefuses(t *testing.T) {
 	_, pushed := channels.Push(t.Context(), f.Client, nil, 0)
 	_, pushedAt := channels.PushAt(t.Context(), f.Client, nil, time.Now())
 	_, unnamed := client.Topic[int]("").Push(t.Context(), f.Client, 1, 0)
-	_, delayed := client.Topic[int]("t").Push(t.Context(), f.Client, 1, -1)
+	_, delayed := client.Topic[int]("t").Push(t.Context(), f.Client, 1, 1)
 	_, nobody := client.Topic[int]("t").Push(t.Context(), nil, 1, 0)
 	for name, err := range map[string]error{"Message": encoded, "Push": pushed, "PushAt": pushedAt, "no name": unnamed, "a delay": delayed, "no client": nobody} {
 		if !errors.Is(err, client.ErrInvalid) {

@@ -165,6 +165,9 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 		v = &verdict{kind: retryAfter, delay: t.backoff(err)}
 	}
 	delay := min(max(v.delay, 0), client.MaxDelay)
+	if store.LacksUnit(delay) { // a computed one
+		delay = time.Millisecond
+	}
 	if v.kind == snooze {
 		t.backOff(v)
 		ok := t.report(ctx, snooze, func(ctx context.Context) error { return t.delivery.Snooze(ctx, delay) })
