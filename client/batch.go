@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Item is a job for PushBatch, due after Delay, or at At if that is set.
+// Item is a job for PushBatch, due after Delay, which is as in Push, or at At if that is set.
 type Item struct {
 	Message
 	Delay time.Duration
@@ -25,15 +25,15 @@ type Item struct {
 type Result struct {
 	// ID is the job's.
 	ID string
-	// Outcome is what a push did. It is empty after errors other than ErrExists, and for everything but pushes.
+	// Outcome is what a push did. It is empty after errors other than ErrExists and ErrOtherTopic, and for everything but pushes.
 	Outcome Outcome
 	// Err is why a job of a batch is not stored, or not settled. With [Replicas], it may be a [ReplicasError] although the job is stored.
 	Err error
 }
 
 // PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up to 250 jobs or 1 MiB. Each chunk is
-// one atomic step: all of its jobs are stored or none, except that a job refused because its ID exists (ErrExists)
-// does not affect the others. The results, in the order of the jobs, say which are stored; the error is nil if all
+// one atomic step: all of its jobs are stored or none, except that a job refused because its ID exists
+// (ErrExists, ErrOtherTopic) does not affect the others. The results, in the order of the jobs, say which are stored; the error is nil if all
 // are. A chunk of pushes to groups covers as many groups as Redis can write in about 2 ms, or one.
 //
 // With [Replicas] the call waits once, after all chunks, for the largest number of replicas and the longest
@@ -54,9 +54,6 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Item, opts ...PushOption)
 	}
 	all, wrong := checkBatch(jobs, defaultPush.with(opts))
 	err = c.call(ctx, "push batch", "", wrong, func() error {
-		for _, job := range jobs {
-			c.note("delay", job.Delay, "topic", job.Topic, "job", job.ID)
-		}
 		results = c.pushAll(ctx, all)
 		what := "jobs are not stored"
 		if slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil && isStored(r.Err) }) {
@@ -72,7 +69,7 @@ func (c *Client) pushAll(ctx context.Context, jobs []store.Delayed) []Result {
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
 		r := Result{ID: job.StoredID(), Err: errs[i]}
-		if isStored(r.Err) || errors.Is(r.Err, ErrExists) {
+		if isStored(r.Err) || isRefused(r.Err) {
 			r.Outcome = outcomes[job.Told.Did]
 		}
 		results[i] = r
@@ -104,7 +101,7 @@ func checkBatch(jobs []Item, o pushOptions) ([]store.Delayed, error) {
 func dueOf(job Item) (store.Due, error) {
 	switch {
 	case job.At.IsZero():
-		return store.Due{After: job.Delay}, checkDelay("delay", job.Delay)
+		return store.Due{After: max(job.Delay, 0)}, checkDelay(job.Delay)
 	case job.Delay != 0:
 		return store.Due{}, invalid("delay", "it is set, and so is a time")
 	}

@@ -15,7 +15,7 @@ type calls struct {
 	retries    *batch.Batcher[store.Returned]
 	burials    *batch.Batcher[store.Burial]
 	extensions *batch.Batcher[*store.Extension]
-	removals   *batch.Batcher[string]
+	removals   *batch.Batcher[*store.Removal]
 }
 
 func newCalls(o *batch.Owner) calls {
@@ -72,8 +72,8 @@ var (
 		Measure: func(e *store.Extension) (id string, bytes int) { return e.ID, 0 },
 		Call:    (*store.Store).Extend,
 	}
-	removeKind = batch.Kind[string]{
-		Measure: func(id string) (string, int) { return id, 0 },
-		Call:    func(s *store.Store, ids []string) *store.Call[[]error] { return s.Remove(ids...) },
+	removeKind = batch.Kind[*store.Removal]{
+		Measure: func(r *store.Removal) (id string, bytes int) { return r.ID, 0 },
+		Call:    (*store.Store).Remove,
 	}
 )

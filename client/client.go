@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/batch"
@@ -25,8 +24,7 @@ type Client struct {
 	logger       *slog.Logger
 	hooks        allHooks
 	buryFailures redisconn.Reminder
-	unitWarned   atomic.Bool // that a unit may be missing
-	setupErr     error       // what it was made with
+	setupErr     error // what it was made with
 
 	closing   context.Context // done when Close is called
 	close     context.CancelFunc
@@ -63,9 +61,8 @@ func WithPartitions(n int) Option {
 	return func(o *options) { o.layout.Partitions = n }
 }
 
-// WithLogger sets the logger for what would otherwise go unnoticed: a delay or timeout that may lack its unit (a
-// bare 30 is 30 ns), and a BPop that polls because this Redis user may not subscribe to a channel, once each; a
-// job that cannot become a dead letter, once a minute for each topic; while calls wait, once a minute, that jobs have
+// WithLogger sets the logger for what would otherwise go unnoticed: a BPop that polls because this Redis user may not
+// subscribe to a channel, once; a job that cannot become a dead letter, once a minute for each topic; while calls wait, once a minute, that jobs have
 // been due for 2 s or longer though no server runs; a panic of a hook. The default is slog.Default.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }

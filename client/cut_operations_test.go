@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,15 @@ var cutOperations = []cutOperation{
 	}, ""},
 	{"bury", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.delivery.Bury(j.ctx(), errors.New("why")) }), ""},
 	{"requeue", (*cutJob).isDead, does(func(j *cutJob, c *client.Client) error { return c.Requeue(j.ctx(), cutID) }), ""},
-	{"remove", (*cutJob).isReserved, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Remove(j.ctx(), cutID) }), "removed"},
+	{"remove", (*cutJob).isReserved, says(func(j *cutJob, c *client.Client) (string, error) {
+		was, err := c.Remove(j.ctx(), cutID)
+		return cmp.Or(string(was), "none"), err
+	}), "removed"},
 	{"reschedule", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return c.Reschedule(j.ctx(), cutID, time.Millisecond) }), ""},
-	{"remove a dead letter", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Remove(j.ctx(), cutID) }), "removed"},
+	{"remove a dead letter", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (string, error) {
+		was, err := c.Remove(j.ctx(), cutID)
+		return cmp.Or(string(was), "none"), err
+	}), "removed"},
 	{"drop all dead letters", (*cutJob).isDead, says(func(j *cutJob, c *client.Client) (int, error) { return c.DropAll(j.ctx(), "t") }), "removed"},
 	{"pause", (*cutJob).isReady, does(func(j *cutJob, c *client.Client) error { return c.Pause(j.ctx(), "t", client.PauseOptions{}) }), ""},
 	{"resume", (*cutJob).isHeld, says(func(j *cutJob, c *client.Client) (bool, error) { return c.Resume(j.ctx(), "t") }), ""},

@@ -105,8 +105,8 @@ func TestDeadWhileTheyGo(t *testing.T) {
 			if n%each < each-1 {
 				return
 			}
-			if removed, err := f.Remove(f.TB.Context(), id); !removed || err != nil {
-				f.TB.Fatalf("Remove = %v, %v", removed, err)
+			if was, err := f.Remove(f.TB.Context(), id); was != client.StateDead || err != nil {
+				f.TB.Fatalf("Remove = %q, %v", was, err)
 			}
 		}
 	}

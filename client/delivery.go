@@ -115,7 +115,7 @@ func (d *Delivery) Ack(ctx context.Context) error {
 	})
 }
 
-// Retry delivers the job again after the delay, to any consumer. This attempt counts: if it was the last, the job
+// Retry delivers the job again after the delay, which is as in Push, to any consumer. This attempt counts: if it was the last, the job
 // becomes a dead letter, and the error is ErrExhausted. The text of cause, up to 8 KiB, is stored with the job: Get
 // shows it, and the dead letter if the job becomes one. If cause is nil, that of an earlier attempt stays.
 func (d *Delivery) Retry(ctx context.Context, delay time.Duration, cause error) error {
@@ -129,9 +129,8 @@ func (d *Delivery) Release(ctx context.Context, delay time.Duration) error {
 }
 
 func (d *Delivery) retry(ctx context.Context, operation string, job store.Returned) error {
-	return d.settle(ctx, operation, checkDelay("delay", job.Delay), func(ctx context.Context, c *calls) error {
-		d.client.note("delay", job.Delay)
-		job.LeaseRef, job.MaxAttempts = d.held(), d.limit
+	return d.settle(ctx, operation, checkDelay(job.Delay), func(ctx context.Context, c *calls) error {
+		job.LeaseRef, job.MaxAttempts, job.Delay = d.held(), d.limit, max(job.Delay, 0)
 		return c.retries.Do(ctx, d.partition(), job)
 	})
 }

@@ -16,6 +16,8 @@ var (
 	ErrEmpty = store.ErrEmpty
 	// ErrExists: the ID exists, and the push is refused in that case.
 	ErrExists = store.ErrExists
+	// ErrOtherTopic: the push would change the topic of a job, which takes [Replace]. The message names both topics.
+	ErrOtherTopic = store.ErrOtherTopic
 	// ErrPaused: the topic is paused with another end or note, and the pause is refused in that case.
 	ErrPaused = errors.New("it is paused already, with another end or note")
 	// ErrReused: also ErrExists; the push of that ID which counts has other content. See OnceAs.
@@ -23,6 +25,8 @@ var (
 	// ErrNotFound: there is no job with that ID: it never existed, or was popped, completed or removed, or its
 	// lifetime has ended.
 	ErrNotFound = store.ErrNotFound
+	// ErrReserved: the job is reserved, and Remove is refused in that case. Nothing was changed. See UnlessReserved.
+	ErrReserved = store.ErrReserved
 	// ErrLeaseLost: the job is no longer reserved for this Delivery. Nothing was changed.
 	ErrLeaseLost = store.ErrLeaseLost
 	// ErrExhausted: the job was not returned, because its attempts are used up. It is a dead letter now.
@@ -60,6 +64,9 @@ func tooFewReplicas(job store.Delayed, have int, err error) error {
 	return &ReplicasError{job.StoredID(), job.Replicas.N, have, err}
 }
 
+// isRefused reports whether a push has changed nothing because of the ID's job, or an earlier push of the ID.
+func isRefused(err error) bool { return errors.Is(err, ErrExists) || errors.Is(err, ErrOtherTopic) }
+
 func isStored(err error) bool { return err == nil || errors.As(err, new(*ReplicasError)) }
 
 // MaxDelay is the longest delay and lifetime, 100 years.
@@ -69,11 +76,12 @@ func invalid(field, why string) error {
 	return fmt.Errorf("%w %s: %s", ErrInvalid, field, why)
 }
 
-func checkDelay(field string, d time.Duration) error {
-	if d < 0 || d > MaxDelay {
-		return invalid(field, fmt.Sprintf("%s is not from 0 to %s", duration.Format(d), duration.Bound(MaxDelay)))
+// checkDelay checks a delay, of which a negative one means at once: it is the rest of a computed one.
+func checkDelay(d time.Duration) error {
+	if d > MaxDelay {
+		return invalid("delay", fmt.Sprintf("%s is more than %s", duration.Format(d), duration.Bound(MaxDelay)))
 	}
-	return nil
+	return checkUnit("delay", d)
 }
 
 func checkLength(field string, d, most time.Duration) error {
@@ -86,14 +94,6 @@ func checkLength(field string, d, most time.Duration) error {
 // checkUnit refuses a duration that was probably given without a unit.
 func checkUnit(field string, d time.Duration) error {
 	return refusal(field, store.CheckUnit(d))
-}
-
-// note logs once that a delay or timeout may lack its unit, and what it is of. It is accepted, because a computed one
-// may be that short.
-func (c *Client) note(what string, d time.Duration, of ...any) {
-	if store.LacksUnit(d) && !c.unitWarned.Swap(true) {
-		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, duration.Format(d), store.Units), of...)
-	}
 }
 
 func checkSize(field, value string, most int) error {
@@ -112,7 +112,7 @@ func checkTimeout(d time.Duration) error {
 	if d < 0 {
 		return invalid("timeout", "it is negative; 0 waits without limit")
 	}
-	return nil
+	return checkUnit("timeout", d)
 }
 
 func checkID(id string) error {

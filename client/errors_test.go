@@ -51,7 +51,7 @@ func TestErrorsNameOperationAndJob(t *testing.T) {
 	}
 	f.push("a", "t")
 	expectText(t, "Requeue of a job that is ready", f.Requeue(t.Context(), "a"), "no such dead letter")
-	_, err = f.BPop(t.Context(), 1, "z", "a", "a")
+	_, err = f.BPop(t.Context(), time.Millisecond, "z", "a", "a")
 	if want := `delayer: bpop "z, a, a": `; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error %q, want %q in front", err, want)
 	}

@@ -186,9 +186,9 @@ func TestGroupNames(t *testing.T) {
 		if want := (client.Message{ID: ids[0], Topic: name[0], Body: "[1,1]"}); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
-		removed, err := f.Remove(t.Context(), ids[2])
-		if !removed || err != nil {
-			t.Errorf("removed %s: %v, %v", ids[2], removed, err)
+		was, err := f.Remove(t.Context(), ids[2])
+		if was != client.StateWaiting || err != nil {
+			t.Errorf("removed %s: %q, %v", ids[2], was, err)
 		}
 	}
 	f.Expect(state{})

@@ -119,7 +119,7 @@ var hooked = []hookedCall{
 	}, []string{"push push: t/a refused exists; exists", "push push: t/a refused exists; exists"}},
 	{"Push, wrong", func(ctx context.Context, f *fixture, c *client.Client) {
 		c.Push(ctx, client.Message{ID: "a", Topic: "t"}, time.Hour)
-		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, -1)
+		c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "1"}, 1)
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		c.Push(ended, client.Message{ID: "a", Topic: "t", Body: "1"}, 0)

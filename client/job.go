@@ -57,27 +57,44 @@ func (c *Client) Get(ctx context.Context, id string) (job JobInfo, err error) {
 	return job, err
 }
 
-// Remove deletes a waiting, ready or reserved job, or else the dead letter with that ID. True means that there was
-// one and that nobody will get it any more; false that there was no such job. A consumer that has reserved it loses the
-// lease: its Ack fails, and the job does not come back. Only an old client, which pops in three commands, may have
-// read it just before. ctx is as in Push.
-func (c *Client) Remove(ctx context.Context, id string) (removed bool, err error) {
+// RemoveOption configures Remove.
+type RemoveOption struct{ unlessReserved bool }
+
+// UnlessReserved makes Remove return ErrReserved and change nothing while the job is reserved.
+func UnlessReserved() RemoveOption { return RemoveOption{unlessReserved: true} }
+
+// Remove deletes a waiting, ready or reserved job, or else the dead letter with that ID, and returns the state in which it was. The state
+// is empty, and the error nil, if there was none: it never existed, or is done. Nobody will get the job any more.
+//
+// StateReserved means that a handler may be running, or its consumer may have crashed. The consumer loses the lease: its Ack fails, and the
+// job does not come back. But the handler is not stopped, and what it has done stays done. If both sides must not happen, let one of them
+// win in the application's database: see docs/go.md. Only an old client, which pops in three commands, may have read a job just before that
+// was waiting or ready.
+//
+// A dead letter is deleted for good, too. If there are both a job and a dead letter of the ID, the job is deleted, and the letter stays.
+// ctx is as in Push.
+func (c *Client) Remove(ctx context.Context, id string, opts ...RemoveOption) (was State, err error) {
+	r := &store.Removal{ID: id}
+	for _, o := range opts {
+		r.UnlessReserved = r.UnlessReserved || o.unlessReserved
+	}
 	err = c.call(ctx, "remove", id, checkID(id), func() error {
-		err := c.calls.removals.Do(ctx, c.fleet.Of(id), id)
-		if removed = err == nil; err == store.ErrNotFound {
+		err := c.calls.removals.Do(ctx, c.fleet.Of(id), r)
+		if err == nil {
+			was = State(r.Was)
+		} else if err == store.ErrNotFound {
 			err = nil
 		}
 		return err
 	})
-	return removed, err
+	return was, err
 }
 
 // Reschedule gives a waiting, ready or reserved job a new delay from now, as in Push. Its lifetime after it
 // becomes ready stays the same, and a consumer that has reserved it loses the lease. It returns ErrNotFound if
 // there is no such job; a dead letter does not count (see Requeue).
 func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration) error {
-	return c.call(ctx, "reschedule", id, cmp.Or(checkDelay("delay", delay), checkID(id)), func() error {
-		c.note("delay", delay, "job", id)
-		return c.fleet.Of(id).Reschedule(ctx, id, delay)
+	return c.call(ctx, "reschedule", id, cmp.Or(checkDelay(delay), checkID(id)), func() error {
+		return c.fleet.Of(id).Reschedule(ctx, id, max(delay, 0))
 	})
 }

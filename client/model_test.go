@@ -224,6 +224,9 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 	}
 	if was, exists := m.jobs[id]; exists {
 		did = client.OutcomeReplaced
+		if was.topic != job.topic && !p.moves && !p.refuses() {
+			return client.OutcomeRefused, client.ErrOtherTopic
+		}
 		if follows {
 			was.follower = &modelFollower{job, due}
 			m.jobs[id] = was
@@ -288,25 +291,38 @@ func (m *model) unlearnt() modelEntry { return modelEntry{score: m.now + 1e12} }
 
 // modelPolicy is the effect of a push on a job that exists.
 type modelPolicy struct {
-	name                                             string
-	option                                           client.PushOption
-	earlier, later, refuse, once, debounced, follows bool
+	name                                                    string
+	option                                                  client.PushOption
+	moves, earlier, later, refuse, once, debounced, follows bool
 }
 
 func (p modelPolicy) String() string { return p.name }
 
 func (p modelPolicy) refuses() bool { return p.once || p.refuse }
 
-func (m *model) remove(id string) bool {
+func (m *model) remove(id string, unlessReserved bool) (was client.State, err error) {
 	_, exists := m.jobs[id]
 	_, dead := m.letters[id]
+	entry, waits := m.pool[id]
+	switch {
+	case exists && waits && entry.lease > 0 && unlessReserved:
+		return "", client.ErrReserved
+	case exists && waits && entry.lease > 0:
+		was = client.StateReserved
+	case exists && waits:
+		was = client.StateWaiting
+	case exists:
+		was = client.StateReady
+	case dead:
+		was = client.StateDead
+	}
 	m.leave(id)
 	delete(m.jobs, id)
 	delete(m.once, id)
 	if !exists {
 		m.dropDead(id)
 	}
-	return exists || dead
+	return was, nil
 }
 
 // reschedule makes a job ready, or makes it wait until a time that the test reads from Redis.

@@ -338,12 +338,12 @@ func TestPowerCut(t *testing.T) {
 				if n%5 != 0 {
 					continue
 				}
-				ok, err := f.Remove(t.Context(), id)
+				was, err := f.Remove(t.Context(), id)
 				if err != nil {
 					unknown.add(id)
 					return
 				}
-				if ok {
+				if was != "" {
 					removed.add(id)
 				}
 			}

@@ -69,7 +69,7 @@ func (c *Client) Throttle(ctx context.Context, topic string, d time.Duration) er
 }
 
 func checkPause(topic, note string, d time.Duration) error {
-	return cmp.Or(checkTopic(topic), checkSize("topic", topic, store.MaxTopic), checkSize("note", note, store.MaxNote), checkDelay("time", d), checkUnit("time", d))
+	return cmp.Or(checkTopic(topic), checkSize("topic", topic, store.MaxTopic), checkSize("note", note, store.MaxNote), checkIfSet("time", d))
 }
 
 // Resume delivers a paused topic again, whatever paused it, and wakes consumers that wait for its jobs. It reports

@@ -158,9 +158,9 @@ func TestPauseInvalid(t *testing.T) {
 		`pause: invalid topic: it is empty`:                                                  f.Pause(ctx, "", client.PauseOptions{}),
 		`invalid topic: it has 1025 bytes: want 1024 at most`:                                f.Pause(ctx, strings.Repeat("t", 1025), client.PauseOptions{}),
 		`pause "t": invalid note: it has 1001 bytes: want 1000 at most`:                      f.Pause(ctx, "t", client.PauseOptions{Note: strings.Repeat("n", 1001)}),
-		`pause "t": invalid time: -1s is not from 0 to`:                                      f.Pause(ctx, "t", client.PauseOptions{For: -time.Second}),
+		`pause "t": invalid time: -1s is not above 0 and up to`:                              f.Pause(ctx, "t", client.PauseOptions{For: -time.Second}),
 		`invalid time: 30ns is less than a millisecond; in Go a number without a unit is in`: f.Pause(ctx, "t", client.PauseOptions{For: 30}),
-		`throttle "t": invalid time: -1s is not from`:                                        f.Throttle(ctx, "t", -time.Second),
+		`throttle "t": invalid time: -1s is not above 0`:                                     f.Throttle(ctx, "t", -time.Second),
 		`resume: invalid topic: it is empty`:                                                 errOf(f.Resume(ctx, "")),
 	} {
 		if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), want) {

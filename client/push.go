@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -122,7 +121,7 @@ const (
 	OutcomeReplaced Outcome = "replaced" // there was one; it got the new content and due time
 	OutcomeKept     Outcome = "kept"     // there was one; it got the new content and kept its due time
 	OutcomeAdded    Outcome = "added"    // there was a group (see Group), which got one more body
-	OutcomeRefused  Outcome = "refused"  // ErrExists; nothing has changed
+	OutcomeRefused  Outcome = "refused"  // ErrExists or ErrOtherTopic; nothing has changed
 	OutcomeFollowed Outcome = "followed" // there was a reserved one; the new job takes its place when it is done
 )
 
@@ -136,9 +135,12 @@ type Policy struct {
 	wrong   error
 }
 
-// IfExists says what the push does if its ID was pushed before. A ready or reserved job counts as due now. A push
-// that replaces a job sets its topic, body and options anew; the job starts over with all its attempts, and a
-// consumer that has reserved it loses the lease. Debounce, Once, OnceAs and Follow need an ID.
+// IfExists says what the push does if its ID was pushed before. Debounce, Once, OnceAs and Follow need an ID.
+//
+// Waiting, ready and reserved jobs exist; a dead letter does not count, and stays what it is. A ready or reserved job
+// counts as due now. A push that replaces a job sets its body and options anew; the job starts over with all its
+// attempts, and a consumer that has reserved it loses the lease. If the job has another topic, the push changes
+// nothing and returns ErrOtherTopic; only with Replace given does it move the ID to the new topic.
 func IfExists(p Policy) PushOption {
 	return pushOption(func(o *pushOptions) {
 		if p.name != "" {
@@ -148,10 +150,11 @@ func IfExists(p Policy) PushOption {
 	})
 }
 
-// Replace replaces the job, with the new due time, so a ready job waits again. It is the default.
+// Replace replaces the job, with the new due time, so a ready job waits again. It is the default, except that given
+// explicitly it also replaces a job of another topic.
 func Replace() Policy { return Policy{name: "Replace", policy: store.Replace} }
 
-// Refuse changes nothing: Push returns ErrExists.
+// Refuse changes nothing: Push returns ErrExists, whatever the job's topic.
 func Refuse() Policy { return Policy{name: "Refuse", policy: store.Refuse} }
 
 // KeepEarlier replaces the job, but keeps the earlier due time.
@@ -194,10 +197,10 @@ func OnceAs(window time.Duration, content string) Policy {
 // Push stores a job that falls due after the delay, and returns its ID and what the push did. The delay counts from
 // now, by Redis's clock, and is rounded up to milliseconds. With delay 0 the job is ready at once, without a server.
 //
-// The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go. A computed delay may be that short, so Push
-// accepts it, but the Client's logger warns once (WithLogger).
+// The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go, so a delay above 0 and below 1 ms is ErrInvalid. A
+// negative one, such as time.Until of a time in the past, means at once. PushAt takes any time.
 //
-// Push is one atomic step: after an error from Redis (ErrExists, maxmemory reached) nothing has changed, except
+// Push is one atomic step: after an error from Redis (ErrExists, ErrOtherTopic, maxmemory reached) nothing has changed, except
 // that with a [ReplicasError] (see [Replicas]) the job is stored. A ctx with a deadline
 // ends the push at the deadline, even if Redis is silent. One that can only be cancelled ends it while it waits
 // for its turn; a push that was sent waits for its reply, within the connection's timeouts. If the connection
@@ -207,7 +210,7 @@ func OnceAs(window time.Duration, content string) Policy {
 // While a node of a Redis Cluster is away, a push without an ID gets an ID of a healthy partition, unless the job
 // may be stored already. A push with an ID belongs to its partition, and fails after 3 s if that is away.
 func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (Result, error) {
-	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts)
+	return c.push(ctx, m, store.Due{After: max(delay, 0)}, checkDelay(delay), opts)
 }
 
 // PushAt is Push for a job that falls due at a time, by Redis's clock, up to MaxDelay from now. A time in the past
@@ -236,9 +239,6 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 		return Result{ID: m.ID}, failed("push", m.ID, err)
 	}
 	defer c.running.Done()
-	if due.After > 0 && due.After < time.Millisecond {
-		c.note("delay", due.After, "topic", m.Topic, "job", m.ID)
-	}
 	job.Told = new(store.Told) // which may be set when nobody waits any more
 	pushes := c.calls.pushes
 	switch {
@@ -255,7 +255,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	switch {
 	case err == nil && o.group == nil:
 		return Result{ID: job.ID, Outcome: outcomes[job.Told.Did]}, nil
-	case isStored(err) || errors.Is(err, ErrExists):
+	case isStored(err) || isRefused(err):
 		r = Result{ID: job.StoredID(), Outcome: outcomes[job.Told.Did]}
 	case o.group == nil:
 		r.ID = job.ID
@@ -304,7 +304,7 @@ func headersText(headers map[string]string) (string, error) {
 	return text, nil
 }
 
-var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultExpireAfter, Policy: store.Replace}}
+var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultExpireAfter}}
 
 func (o pushOptions) with(opts []PushOption) pushOptions {
 	if len(opts) == 0 {

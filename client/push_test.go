@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"math"
 	"reflect"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 const never = -1 // not waiting
@@ -15,12 +17,12 @@ const never = -1 // not waiting
 // A push's delay counts from now, and its lifetime from when it is due. TestModel has the effects on a job that exists.
 func TestPush(t *testing.T) {
 	f := start(t)
-	for delay, due := range map[time.Duration]time.Duration{0: never, 1: time.Millisecond, time.Hour: time.Hour, client.MaxDelay: client.MaxDelay} {
+	for delay, due := range map[time.Duration]time.Duration{-time.Hour: never, 0: never, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, time.Hour: time.Hour, client.MaxDelay: client.MaxDelay} {
 		f.Flush()
 		from := f.Clock()
 		check(t, errOf(f.Push(t.Context(), message("a"), delay, client.JobOptions{ExpireAfter: time.Hour})))
 		to := f.Clock()
-		if ready := len(f.State().Ready["t"]) == 1; ready != (delay == 0) {
+		if ready := len(f.State().Ready["t"]) == 1; ready != (delay <= 0) {
 			t.Errorf("in %v: ready %v", delay, ready)
 		}
 		expectDue(t, f.Due("a"), from, to, due)
@@ -113,4 +115,49 @@ func TestLaterOptionCounts(t *testing.T) {
 	if want := (client.JobOptions{MaxAttempts: 3, Lease: time.Minute}); err != nil || pushed.Outcome != client.OutcomeKept || job.State != client.StateReady || job.Options != want {
 		t.Errorf("%+v, %v: %+v", pushed, err, job)
 	}
+}
+
+// An ID has one topic: only Replace moves it to another one, as do clients of the original. Refusing policies say that the ID exists, and a
+// dead letter does not count.
+func TestPushToAnotherTopic(t *testing.T) {
+	f := start(t)
+	const text = `delayer: push "a": a job of another topic has this ID: it is of "t", and the push is to "u"`
+	states := map[string]func(){
+		"waiting": func() { f.put(message("a"), time.Hour) },
+		"ready":   func() { f.put(message("a"), 0) },
+		"reserved": func() {
+			f.put(message("a"), 0)
+			f.reserve("t")
+		},
+	}
+	elsewhere := client.Item{Message: client.Message{ID: "a", Topic: "u", Body: "new"}, Delay: time.Hour}
+	for state, make := range states {
+		for name, policy := range map[string]client.PushOption{"default": nil, "KeepEarlier": client.IfExists(client.KeepEarlier()), "KeepLater": client.IfExists(client.KeepLater()), "Follow": client.IfExists(client.Follow()), "Debounce": client.IfExists(client.Debounce(time.Hour))} {
+			f.Flush()
+			make()
+			was := f.State()
+			if policy != nil {
+				elsewhere.Options = []client.PushOption{policy}
+			} else {
+				elsewhere.Options = nil
+			}
+			_, err := f.Push(t.Context(), elsewhere.Message, elsewhere.Delay, elsewhere.Options...)
+			if !errors.Is(err, client.ErrOtherTopic) || errors.Is(err, client.ErrExists) || err.Error() != text {
+				t.Errorf("%s, %s: %v, want %s", state, name, err, text)
+			}
+			results, err := f.PushBatch(t.Context(), []client.Item{elsewhere, {Message: message("b"), Delay: time.Hour}})
+			if !errors.Is(err, client.ErrOtherTopic) || len(results) != 2 || results[0].Outcome != client.OutcomeRefused || results[1].Err != nil {
+				t.Errorf("%s, %s: in a batch %+v, %v", state, name, results, err)
+			}
+			check(t, errOf(f.Remove(t.Context(), "b")))
+			f.Expect(was)
+		}
+		expectErr(t, "Refuse", errOf(f.Push(t.Context(), elsewhere.Message, 0, client.IfExists(client.Refuse()))), client.ErrExists)
+		check(t, errOf(f.Push(t.Context(), elsewhere.Message, time.Hour, client.IfExists(client.Replace()))))
+		f.Expect(redistest.State{Pool: []string{"a"}, Buckets: buckets{"a": "u new"}})
+	}
+	f.Flush()
+	f.put(message("a"), 0)
+	check(t, f.reserve("t").Bury(t.Context(), errors.New("why")))
+	check(t, errOf(f.Push(t.Context(), elsewhere.Message, time.Hour)))
 }

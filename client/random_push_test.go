@@ -24,7 +24,7 @@ func (r *modelRun) job(id string, terms modelJob) (client.Item, modelJob, float6
 }
 
 var modelPolicies = []modelPolicy{
-	{name: "replace", option: client.IfExists(client.Replace())}, {name: "replace, unsaid"}, {name: "refuse", option: client.IfExists(client.Refuse()), refuse: true},
+	{name: "replace", option: client.IfExists(client.Replace()), moves: true}, {name: "replace, unsaid"}, {name: "refuse", option: client.IfExists(client.Refuse()), refuse: true},
 	{name: "keep earlier", option: client.IfExists(client.KeepEarlier()), earlier: true}, {name: "keep later", option: client.IfExists(client.KeepLater()), later: true},
 	{name: "once", option: client.IfExists(client.Once(time.Hour)), once: true}, {name: "debounce", option: client.IfExists(client.Debounce(100 * 24 * time.Hour)), debounced: true},
 	{name: "follow", option: client.IfExists(client.Follow()), follows: true}, {name: "follow", option: client.IfExists(client.Follow()), follows: true},
@@ -77,6 +77,11 @@ func pushBatchStep(r *modelRun) {
 		want[i] = client.Result{ID: ids[i], Err: err, Outcome: did}
 	}
 	results, _ := r.PushBatch(r.TB.Context(), batch, opts...)
+	for i := range results {
+		if errors.Is(results[i].Err, client.ErrOtherTopic) {
+			results[i].Err = client.ErrOtherTopic
+		}
+	}
 	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
 }
 
@@ -178,10 +183,15 @@ func dropDeadStep(r *modelRun) {
 }
 
 func removeStep(r *modelRun) {
-	id := r.id()
-	removed, err := r.Remove(r.TB.Context(), id)
-	r.note("remove "+id, err, nil)
-	r.same("  removed", removed, r.model.remove(id))
+	id, unlessReserved := r.id(), r.IntN(2) == 0
+	var opts []client.RemoveOption
+	if unlessReserved {
+		opts = append(opts, client.UnlessReserved())
+	}
+	was, err := r.Remove(r.TB.Context(), id, opts...)
+	should, want := r.model.remove(id, unlessReserved)
+	r.note(fmt.Sprint("remove ", id, ", unless it is reserved: ", unlessReserved), err, want)
+	r.same("  was", was, should)
 }
 
 func rescheduleStep(r *modelRun) {

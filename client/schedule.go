@@ -157,7 +157,6 @@ func (s Schedule) check() (checked checkedSchedule, err error) {
 		Name: s.Name, Spec: text, Zone: cmp.Or(s.Zone, "UTC"), Topic: s.Topic, Body: s.Body, Jitter: s.Jitter, Terms: o.Terms,
 		Missed: string(cmp.Or(s.Missed, MissedOnce)), Overlap: string(cmp.Or(s.Overlap, OverlapAllow)),
 	}
-	o.Policy = store.Replace // for checkPush; a schedule has no policy
 	wrong := cmp.Or(checkScheduleName(s.Name), refusal("topic", store.CheckScheduleTopic(s.Topic)), checkPush(Message{Topic: s.Topic, Body: s.Body}, store.Due{}, &o), checkUnit("jitter", s.Jitter),
 		checkChoice("missed", s.Missed, MissedOnce, MissedSkip, MissedAll), checkChoice("overlap", s.Overlap, OverlapAllow, OverlapSkip, OverlapFollow))
 	if len(s.Headers) > 0 && wrong == nil {

@@ -117,7 +117,7 @@ func (o FetchOptions) request() (wait.Request, error) {
 		return wait.Request{}, err
 	case o.Max < 1 || o.Max > store.MaxPop:
 		return wait.Request{}, invalid("max", fmt.Sprintf("%d is not from 1 to %d", o.Max, store.MaxPop))
-	case o.Timeout < 0:
+	case checkTimeout(o.Timeout) != nil:
 		return wait.Request{}, checkTimeout(o.Timeout)
 	}
 	n := len(o.Topics)
@@ -200,9 +200,6 @@ func (c *Client) take(ctx context.Context, operation string, r wait.Request, tim
 		return wait.Jobs{}, wrong
 	}
 	defer c.running.Done()
-	if timeout > 0 && timeout < time.Millisecond {
-		c.note("timeout", timeout, "topics", r.Topics)
-	}
 	return c.takers.Take(ctx, r, timeout)
 }
 

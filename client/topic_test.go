@@ -47,7 +47,7 @@ func TestTopicRefuses(t *testing.T) {
 	_, pushed := channels.Push(t.Context(), f.Client, nil, 0)
 	_, pushedAt := channels.PushAt(t.Context(), f.Client, nil, time.Now())
 	_, unnamed := client.Topic[int]("").Push(t.Context(), f.Client, 1, 0)
-	_, delayed := client.Topic[int]("t").Push(t.Context(), f.Client, 1, -1)
+	_, delayed := client.Topic[int]("t").Push(t.Context(), f.Client, 1, 1)
 	_, other := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0, client.ID("b"))
 	_, empty := client.Topic[int]("t").Push(t.Context(), f.Client, 1, 0, client.ID(""))
 	_, nobody := client.Topic[int]("t").Push(t.Context(), nil, 1, 0)

@@ -1,9 +1,7 @@
 package client_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,54 +10,49 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A delay or timeout without a unit is accepted, because it may be the rest of a computed one. The Client's logger
-// warns of the first one only.
-func TestTinyDelaysAreNoted(t *testing.T) {
+// A delay or timeout without a unit is refused; a negative delay means at once.
+func TestTinyAndNegativeDelays(t *testing.T) {
 	f := start(t)
-	const tiny = 30
-	for name, call := range map[string]func(ctx context.Context, c *client.Client, d time.Duration) error{
-		"Push": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			return errOf(c.Push(ctx, message("a"), d))
+	held := func() *client.Delivery {
+		f.push("other", "u")
+		return f.reserve("u")
+	}
+	for name, call := range map[string]func(d time.Duration) error{
+		"Push": func(d time.Duration) error { return errOf(f.Push(t.Context(), message("here"), d)) },
+		"Push with an option": func(d time.Duration) error {
+			return errOf(f.Push(t.Context(), message("here"), d, client.IfExists(client.Debounce(time.Hour))))
 		},
-		"PushBatch": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			return errOf(c.PushBatch(ctx, []client.Item{{Message: message("a"), Delay: time.Hour}, {Message: message("b"), Delay: d}}))
+		"PushBatch": func(d time.Duration) error {
+			return errOf(f.PushBatch(t.Context(), []client.Item{{Message: message("a"), Delay: time.Hour}, {Message: message("here"), Delay: d}}))
 		},
-		"Reschedule": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			return c.Reschedule(ctx, "here", d)
-		},
-		"Retry": func(ctx context.Context, _ *client.Client, d time.Duration) error {
-			return f.reserve("u").Retry(ctx, d, nil)
-		},
-		"Release": func(ctx context.Context, _ *client.Client, d time.Duration) error {
-			return f.reserve("u").Release(ctx, d)
-		},
-		"BPop": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			return errOf(c.BPop(ctx, d, "none"))
-		},
-		"Fetch": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			return errOf(c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d}))
+		"Reschedule": func(d time.Duration) error { return f.Reschedule(t.Context(), "here", d) },
+		"Retry":      func(d time.Duration) error { return held().Retry(t.Context(), d, nil) },
+		"Release":    func(d time.Duration) error { return held().Release(t.Context(), d) },
+		"BPop":       func(d time.Duration) error { return errOf(f.BPop(t.Context(), d, "none")) },
+		"Fetch": func(d time.Duration) error {
+			return errOf(f.Fetch(t.Context(), client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d}))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var log redistest.Log
-			c := f.open(client.WithLogger(log.Logger()))
-			use := func(d time.Duration, lines int) {
-				t.Helper()
-				f.seed(waiting("here", "t")...)
-				f.push("other", "u")
-				f.Client = c // the Client that settles the delivery
-				err := call(t.Context(), c, d)
-				if err != nil && !errors.Is(err, client.ErrEmpty) {
-					t.Errorf("%v: %v", d, err)
-				}
-				if got := log.Lines(); len(got) != lines || lines > 0 && !strings.Contains(got[0], fmt.Sprintf("of %v is taken as it is, but in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second", time.Duration(tiny))) {
-					t.Errorf("%v: the log has %q", d, got)
-				}
+		waits := name == "BPop" || name == "Fetch"
+		for _, d := range []time.Duration{30, time.Millisecond - 1} {
+			f.seed(waiting("here", "t")...)
+			const want = " is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"
+			if err := call(d); !errors.Is(err, client.ErrInvalid) || !strings.HasSuffix(err.Error(), d.String()+want) {
+				t.Errorf("%s: %v: %v", name, d, err)
 			}
-			use(time.Millisecond, 0)
-			use(tiny, 1)
-			use(time.Millisecond-1, 1)
-		})
+		}
+		f.seed(waiting("here", "t")...)
+		if err := call(time.Millisecond); err != nil && !(waits && errors.Is(err, client.ErrEmpty)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		f.seed(waiting("here", "t")...)
+		err := call(-time.Hour)
+		switch ready := f.State().Ready; {
+		case waits:
+			expectErr(t, name, err, client.ErrInvalid)
+		case err != nil || len(ready["t"])+len(ready["u"]) != 1:
+			t.Errorf("%s with a negative delay: %v, ready are %v", name, err, ready)
+		}
 	}
 }
 

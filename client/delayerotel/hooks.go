@@ -220,7 +220,7 @@ var known = []struct {
 	err  error
 	name string
 }{
-	{client.ErrExists, ""}, {client.ErrExhausted, ""},
+	{client.ErrExists, ""}, {client.ErrOtherTopic, "other_topic"}, {client.ErrExhausted, ""},
 	{client.ErrInvalid, "invalid"}, {client.ErrLeaseLost, "lease_lost"}, {client.ErrLost, "lost"}, {client.ErrClosed, "closed"},
 	{client.ErrOtherFailed, "other_failed"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "timeout"},
 }

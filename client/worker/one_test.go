@@ -43,6 +43,7 @@ func TestRunOne(t *testing.T) {
 		{"error", func(context.Context, *worker.Job) error { return cause }, 0, cause, left{client.StateWaiting, 1, "no paper"}},
 		{"last error", func(context.Context, *worker.Job) error { return cause }, 1, cause, left{client.StateDead, 2, "no paper"}},
 		{"retry after", func(context.Context, *worker.Job) error { return worker.RetryAfter(cause, 0) }, 0, cause, left{client.StateReady, 1, "no paper"}},
+		{"retry after a computed delay", func(context.Context, *worker.Job) error { return worker.RetryAfter(cause, 1) }, 0, cause, left{client.StateWaiting, 1, "no paper"}},
 		{"release", func(context.Context, *worker.Job) error { return worker.Release(time.Hour) }, 0, worker.Release(time.Hour), left{client.StateWaiting, 0, ""}},
 		{"bury", func(context.Context, *worker.Job) error { return worker.Bury(cause) }, 0, cause, left{client.StateDead, 1, "no paper"}},
 		{"panic", func(context.Context, *worker.Job) error { panic("no ink") }, 0, new(worker.PanicError), left{client.StateWaiting, 1, "panic: no ink"}},

@@ -70,8 +70,8 @@ func TestHandlerWithoutLeaseIsGivenUp(t *testing.T) {
 	f.push("a", "t")
 	f.run(one(g.handle), worker.Options{Concurrency: 1, Lease: 300 * time.Millisecond, StuckAfter: time.Millisecond, Hooks: e.hooks()})
 	next(t, g.inside)
-	if removed, err := f.Remove(t.Context(), "a"); err != nil || !removed {
-		t.Fatal(removed, err)
+	if was, err := f.Remove(t.Context(), "a"); err != nil || was != client.StateReserved {
+		t.Fatal(was, err)
 	}
 	e.await(t, "started a", "stuck a", "lease lost a")
 	f.push("b", "t")

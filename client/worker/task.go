@@ -158,6 +158,9 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 		v = &verdict{kind: retryAfter, delay: t.backoff(err)}
 	}
 	delay := min(max(v.delay, 0), client.MaxDelay)
+	if store.LacksUnit(delay) { // a computed one
+		delay = time.Millisecond
+	}
 	if v.kind == release {
 		if v.throttles {
 			if err := t.client.Throttle(t.reporting, t.job.Topic, delay); err != nil { // the job is released all the same

@@ -105,11 +105,25 @@ func TestCommands(t *testing.T) {
 	s, db := newShellHere(t)
 	s.expect(0, `{"id":"order-2","outcome":"created"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
 	s.expect(0, "order-4\n", "", "push", "close_order", "0", "\xff", "--id", "order-4")
+	s.expect(6, "", `ERROR: push "order-4": a job of another topic has this ID: it is of "close_order", and the push is to "remind"; nothing was changed`+"\n", "push", "remind", "0", "b", "--id", "order-4")
 	s.expect(0, `{"id_base64":"/wE=","outcome":"created"}`+"\n", "", "push", "close_order\xfe", "0", "b", "--id", "\xff\x01", "--json")
 	s.expect(0, `{"id_base64":"/wE=","topic_base64":"Y2xvc2Vfb3JkZXL+","body":"b"}`+"\n", "", "--json", "pop", "close_order\xfe")
 	s.expect(0, `{"id":"order-2","topic":"close_order","body":"<b>\n"}`+"\n", "", "pop", "--json", "close_order")
 	s.expect(0, `{"id":"order-4","topic":"close_order","body_base64":"/w=="}`+"\n", "", "bpop", "close_order", "--json")
 	db.Expect(redistest.State{})
+}
+
+// A removal says in which state the job was, and leaves a reserved one alone if it is told to.
+func TestRemoveReserved(t *testing.T) {
+	s, db := newShellHere(t)
+	c := client.New(db.Pool())
+	defer c.Close()
+	s.expect(0, "a\n", "", "push", "t", "0", "b", "--id", "a")
+	if _, err := c.Reserve(t.Context(), time.Minute, "t"); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(6, "", `ERROR: remove "a": a consumer has reserved the job; nothing was changed`+"\n", "remove", "a", "--unless-reserved")
+	s.expect(0, "removed a, which was reserved\n", "", "remove", "a")
 }
 
 // A push with --once can be repeated, even after the job is gone: it changes nothing, prints a note, and succeeds. Remove frees
@@ -123,7 +137,7 @@ func TestPushOnce(t *testing.T) {
 	s.expect(0, "a\n", refused, "push", "t", "0", "second", "--id", "a", "--once", "10m")
 	db.Expect(redistest.State{Once: []string{"a"}})
 	s.expect(0, `{"id":"a","outcome":"created"}`+"\n", "", "push", "t", "1h", "third", "--id", "a", "--json")
-	s.expect(0, "removed a\n", "", "remove", "a")
+	s.expect(0, "removed a, which was waiting\n", "", "remove", "a")
 	s.expect(0, "a\n", "", "push", "t", "0", "fourth", "--id", "a", "--once", "10m")
 	s.expect(0, "fourth\n", "", "pop", "t")
 }

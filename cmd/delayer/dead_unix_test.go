@@ -55,7 +55,7 @@ func TestDeadCommands(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	s.expect(6, "", "ERROR: dead requeue \"t\": some remain dead letters because jobs with their IDs exist\n", "dead", "requeue", "t")
-	s.expect(0, "removed 1\n", "", "remove", "1")
+	s.expect(0, "removed 1, which was ready\n", "", "remove", "1")
 	s.expect(0, `{"count":1,"complete":true}`+"\n", "", "dead", "requeue", "--json", "t", "1")
 	s.expect(0, "dropped 1\n", "", "dead", "drop", "u", "3")
 	db.Expect(redistest.State{

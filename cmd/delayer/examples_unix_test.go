@@ -28,7 +28,7 @@ func TestExampleShop(t *testing.T) {
 		t.Errorf("it ends with %d: %s", code, shop.stderr)
 	}
 	out := shop.stdout.String()
-	for _, want := range []string{"order 1001 is paid\n", "order 1002 is closed\n", "reminder to ann@example.com\n", "reminder to bob@example.com\n"} {
+	for _, want := range []string{"order 1001 is paid, its job was waiting\n", "order 1002 is closed\n", "reminder to ann@example.com\n", "reminder to bob@example.com\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not print %q:\n%s", want, out)
 		}

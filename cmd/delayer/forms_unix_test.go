@@ -29,7 +29,7 @@ var inEachForm = []struct {
 	{"reschedule o3 2h", 0, "rescheduled o3\n"},
 	{"reschedule 3h --topic mail --match * --dry-run", 0, "would be rescheduled: 2\n"},
 	{"export mail", 0, `{"id":"o3","topic":"mail","due":"`},
-	{"remove o3", 0, "removed o3\n"},
+	{"remove o3", 0, "removed o3, which was waiting\n"},
 	{"remove --topic mail --match *4 --confirm 3", 0, "removed 1\n"},
 	{"forecast --json", 0, `{"spans":[{"from":0,"until":60,"jobs":0,`},
 	{"pause mail --note moving", 0, "paused mail\n"},

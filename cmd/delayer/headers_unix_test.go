@@ -25,7 +25,7 @@ func TestHeaders(t *testing.T) {
 	line := `{"id":"a","topic":"t",` + headers + `"body":"body"}` + "\n"
 	s.expect(0, line, "", "export", "t")
 	write(t, s.dir+"/jobs.json", line+`{"id":"b","topic":"t","body":"body"}`+"\n")
-	s.expect(0, "removed a\n", "", "remove", "a")
+	s.expect(0, "removed a, which was ready\n", "", "remove", "a")
 	s.expect(0, "pushed 2\n", "", "import", "jobs.json")
 	s.expect(0, line+`{"id":"b","topic":"t","body":"body"}`+"\n", "", "export", "t")
 	s.expect(0, `{"id":"a","topic":"t",`+headers+`"body":"body"}`+"\n", "", "pop", "t", "--json")

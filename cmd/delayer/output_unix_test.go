@@ -45,7 +45,7 @@ func TestFullDisk(t *testing.T) {
 	expect("", "bpop", "--json", "t\xfe")
 	expect("", "get", "1\xff")
 	expectAll(t, db, before)
-	expect(`; not printed: removed 1\xff`, "remove", "1\xff")
+	expect(`; not printed: {"was":"ready"}`, "remove", "1\xff")
 	expect(`; not printed: paused t`, "pause", "t")
 	expect("", "topics", "--paused", "--json")
 	expect(`; not printed: {"was_paused":true}`, "resume", "t")

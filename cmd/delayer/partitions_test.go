@@ -37,7 +37,7 @@ func TestPartitionsCommand(t *testing.T) {
 	}
 	r.Do("DEL", "shop:{0}:job_pool")
 	s.expect(0, "b\n", "", "pop", "t")
-	s.expect(0, "removed later\n", "", "remove", "later")
+	s.expect(0, "removed later, which was waiting\n", "", "remove", "later")
 
 	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=4")
 	s.expect(3, "", `ERROR: push: partitions is 4 here, but 2 in Redis (shop:{0}:partitions): want the same number in all programs`+"\n", "push", "t", "0", "b")

@@ -39,7 +39,7 @@ func TestTerminal(t *testing.T) {
 	s.expect(0, get+title+"\n\tb\n", "", "get", title)
 	s.expect(0, title+"\n\tb\n", "", "pop", title)
 	s.expect(0, title+"\n", "", "push", "t", "0", "b", "--id", title)
-	s.expect(0, "removed "+escaped+"\n", "", "remove", title)
+	s.expect(0, "removed "+escaped+", which was ready\n", "", "remove", title)
 	s.expect(1, "", `remove "\x1b]0;x\a\u009b": no such job`+"\n", "remove", title)
 	shows := func(want string, args ...string) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestTerminal(t *testing.T) {
 	shows(get+escaped+"\n\tb\n", "get", title)
 	shows(escaped+"\n\tb\n", "pop", title)
 	shows(`{"id":"`+escaped+`","topic":"`+escaped+`","body":"`+escaped+`\n\tb`+"\"}\n", "pop", "--json", title)
-	shows(escaped+"\n", "push", "t", "0", "b", "--id", title)
+	shows(escaped+"\n", "push", title, "0", "b", "--id", title)
 }
 
 // On a terminal, stats are redrawn in place: from the top left, clearing each line and the rest of the

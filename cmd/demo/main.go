@@ -135,7 +135,7 @@ func (t timeline) closeOrders(ctx context.Context, c *client.Client) error {
 		t.say(m.ID, "popped, late by %.1f ms", float64(late.Microseconds())/1000)
 		delete(due, m.ID)
 		if _, open := due[paid]; open {
-			if removed, err := c.Remove(ctx, paid); err != nil || !removed {
+			if was, err := c.Remove(ctx, paid); err != nil || was == "" {
 				return fmt.Errorf("%s was not there to be removed: %v", paid, err)
 			}
 			t.say(paid, "paid and removed")

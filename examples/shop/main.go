@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -58,8 +59,20 @@ func main() {
 
 type shop struct {
 	*client.Client
+	orders orders
 	toPay  time.Duration
 	closed chan struct{}
+}
+
+// orders stands for a table of the shop's database: the states of orders that are not unpaid.
+type orders struct{ states sync.Map }
+
+// settle is a conditional update, which reports whether it has changed a row:
+//
+//	UPDATE orders SET state = 'closed' WHERE id = ? AND state = 'unpaid'
+func (o *orders) settle(number int, state string) bool {
+	_, settled := o.states.LoadOrStore(number, state)
+	return !settled
 }
 
 // sell takes two orders, of which one is paid.
@@ -81,11 +94,15 @@ func (s *shop) sell(ctx context.Context) error {
 	return s.pay(ctx, order{Number: 1001})
 }
 
-// pay cancels the closing of the order. The job has an ID that the shop can derive, so nothing needs to be stored.
+// pay cancels the closing of the order, by the job's ID, which the shop can derive. A worker may be closing the order at this moment, which
+// Remove does not stop. So the database decides which of the two comes first, and the other changes nothing.
 func (s *shop) pay(ctx context.Context, o order) error {
+	if !s.orders.settle(o.Number, "paid") {
+		return fmt.Errorf("order %d is closed: give the money back", o.Number)
+	}
 	was, err := s.Remove(ctx, jobOf(o))
-	if err == nil && was {
-		fmt.Println("order", o.Number, "is paid")
+	if err == nil {
+		fmt.Printf("order %d is paid, its job was %s\n", o.Number, was)
 	}
 	return err
 }
@@ -96,10 +113,13 @@ func jobOf(o order) string { return fmt.Sprintf("close-order-%d", o.Number) }
 func (s *shop) work(ctx context.Context) error {
 	mux := worker.NewMux()
 	worker.Handle(mux, closeOrder, func(_ context.Context, o order) error {
+		if !s.orders.settle(o.Number, "closed") {
+			return nil // paid just now, or the job is delivered twice
+		}
 		fmt.Println("order", o.Number, "is closed")
 		select {
 		case s.closed <- struct{}{}:
-		default: // a job may be delivered twice
+		default:
 		}
 		return nil
 	})

@@ -28,7 +28,7 @@ func withExitCode(ctx context.Context, err error) error {
 		return exit.With(exit.Nothing, err)
 	case errors.Is(err, client.ErrInvalid):
 		return exit.With(exit.Usage, err)
-	case errors.Is(err, client.ErrExists), errors.As(err, new(*client.ReplicasError)):
+	case errors.Is(err, client.ErrExists), errors.Is(err, client.ErrOtherTopic), errors.As(err, new(*client.ReplicasError)):
 		return exit.With(exit.Failed, err)
 	}
 	return exit.With(exit.Redis, unreachable(err))

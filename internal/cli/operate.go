@@ -270,9 +270,13 @@ func beginChange(method, what string) func(*flagSet) action {
 		var topic string
 		var selected selection
 		var s consent
+		var unlessReserved bool
 		f.text("topic", &topic)
 		selected.define(f)
 		s.define(f)
+		if method == http.MethodDelete {
+			f.toggle("unless-reserved", &unlessReserved)
+		}
 		f.check = func(arguments []string) error {
 			ids, one, many := len(arguments), "ID", "--topic and --match"
 			if method == http.MethodPatch {
@@ -287,6 +291,8 @@ func beginChange(method, what string) func(*flagSet) action {
 				return fmt.Errorf("too few arguments: want %s, or %s", one, many)
 			case topic == "" && (s.dryRun || s.most > 0 || selected != (selection{})):
 				return errors.New("--state, --limit, --dry-run and --confirm go with --topic and --match")
+			case topic != "" && unlessReserved:
+				return errors.New("--unless-reserved does not go with --topic and --match")
 			}
 			return nil
 		}
@@ -303,8 +309,15 @@ func beginChange(method, what string) func(*flagSet) action {
 			if topic != "" {
 				return s.many(ctx, c, many{what: what, request: r, deletes: true, limit: selected.most})
 			}
+			if unlessReserved {
+				r = r.with("unless_reserved", "true")
+			}
 			o, err := c.ask(ctx, r)
-			return c.says(what, o), err
+			said := c.says(what, o)
+			if was := o.TextOf("was"); was != "" {
+				said.text += ", which was " + was
+			}
+			return said, err
 		}
 	}
 }

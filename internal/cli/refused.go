@@ -62,7 +62,7 @@ func (c *call) refused(o view.Object, sent *fields) error {
 		first, _, _ := strings.Cut(c.command.name, " ")
 		p.text = before + ": no such " + cmp.Or(noSuch[first], "job")
 		return exit.With(exit.Nothing, p)
-	case "exists":
+	case "exists", "other-topic", "reserved":
 		p.text = before + ": " + detail
 	case "unauthorized":
 		p.text = fmt.Sprintf("%s wants a token: set DELAYER_TOKEN, or use --token-file", c.v1.name)

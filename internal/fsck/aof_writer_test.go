@@ -55,7 +55,7 @@ func (w *writer) any() string {
 			batch = append(batch, client.Item{Message: of, Delay: delay})
 			w.jobs.alive[of.ID] = []string{topic + " " + of.Body}
 		}
-		_, err := w.client.PushBatch(ctx, batch)
+		_, err := w.client.PushBatch(ctx, batch, client.IfExists(client.Replace()))
 		redistest.Check(w.t, err)
 		return "PushBatch"
 	case 5:
@@ -95,7 +95,7 @@ func (w *writer) any() string {
 
 func (w *writer) push(m client.Message, delay time.Duration) string {
 	opts := map[string][]client.PushOption{
-		"Push": nil, "Push with Refuse": {client.IfExists(client.Refuse())}, "Push with Once": {client.IfExists(client.Once(time.Hour))}, "Push with Follow": {client.IfExists(client.Follow())},
+		"Push": nil, "Push with Replace": {client.IfExists(client.Replace())}, "Push with Refuse": {client.IfExists(client.Refuse())}, "Push with Once": {client.IfExists(client.Once(time.Hour))}, "Push with Follow": {client.IfExists(client.Follow())},
 		"Push with MaxAttempts": {client.JobOptions{MaxAttempts: 1, Lease: time.Hour}},
 	}
 	name := slices.Sorted(maps.Keys(opts))[w.IntN(len(opts))]
@@ -103,7 +103,7 @@ func (w *writer) push(m client.Message, delay time.Duration) string {
 		m.ID = "last " + m.ID
 	}
 	pushed, err := w.client.Push(w.t.Context(), m, delay, opts[name]...)
-	if errors.Is(err, client.ErrExists) {
+	if pushed.Outcome == client.OutcomeRefused {
 		return name
 	}
 	redistest.Check(w.t, err)
@@ -151,7 +151,7 @@ func (w *writer) change(id string, delay time.Duration) string {
 	case 0:
 		was, err := w.client.Remove(ctx, id)
 		redistest.Check(w.t, err)
-		if was {
+		if was != "" {
 			delete(w.jobs.alive, id)
 			delete(w.jobs.dead, id)
 		}

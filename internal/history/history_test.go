@@ -128,7 +128,7 @@ func (r *recorder) produce(ctx context.Context, caller int, c *client.Client) {
 			o.kind = remove
 			was, err := c.Remove(ctx, id)
 			got := told(err)
-			if err == nil && !was {
+			if err == nil && was == "" {
 				got.answer = refused
 			}
 			r.add(caller, o, got)

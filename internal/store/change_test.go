@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -129,23 +130,24 @@ func TestRemove(t *testing.T) {
 		name string
 		seed [][]command
 		want redistest.State
-		was  bool // the job existed
+		was  string
 	}{
-		{"absent", around(), rest, false},
-		{"waiting", around(waits("x", "t", 60*second)), rest, true},
-		{"ready", around(ready("x", "t")), rest, true},
-		{"in its queue twice", around(ready("x", "t"), entry("x", "t")), rest, true},
-		{"popped by an old client that has not read it yet", around(content("x", "t")), rest, true},
-		{"bucket expired while it waited", around([]command{{"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, false},
-		{"bucket without a topic", around([]command{{"HSET", "delayer:job_bucket:x", "body", "b"}, {"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, true},
+		{"absent", around(), rest, ""},
+		{"waiting", around(waits("x", "t", 60*second)), rest, "waiting"},
+		{"as reserved as a score of another program says", around(waits("x", "t", "4000000000.000123")), rest, "waiting"},
+		{"ready", around(ready("x", "t")), rest, "ready"},
+		{"in its queue twice", around(ready("x", "t"), entry("x", "t")), rest, "ready"},
+		{"popped by an old client that has not read it yet", around(content("x", "t")), rest, "ready"},
+		{"bucket expired while it waited", around([]command{{"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, ""},
+		{"bucket without a topic", around([]command{{"HSET", "delayer:job_bucket:x", "body", "b"}, {"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, "waiting"},
 		{
 			"ready in a broken queue", [][]command{content("x", "t"), text("ready_queue:t")},
-			redistest.State{Other: map[string]string{"delayer:ready_queue:t": "string"}}, true,
+			redistest.State{Other: map[string]string{"delayer:ready_queue:t": "string"}}, "ready",
 		},
 		{
 			// The body is deleted. The entry stays, as after a removal by an original client.
 			"expired while it was ready", around(entry("x", "t")),
-			redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"r1", "x", "r2"}}, Buckets: neighbours}, false,
+			redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"r1", "x", "r2"}}, Buckets: neighbours}, "",
 		},
 	}
 	onEach(t, func(t *testing.T, b *backend) {
@@ -154,7 +156,7 @@ func TestRemove(t *testing.T) {
 				b.seed(t, c.seed...)
 				was, err := b.remove(t.Context(), "x")
 				if err != nil || was != c.was {
-					t.Errorf("got %v, %v, want %v", was, err, c.was)
+					t.Errorf("got %q, %v, want %q", was, err, c.was)
 				}
 				b.expect(t, c.want)
 			})
@@ -165,23 +167,52 @@ func TestRemove(t *testing.T) {
 // One call removes jobs in every state, each with its own result. It searches a ready queue for only one job, as that is slow.
 func TestRemoveMany(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, ready("reserved", "r"), waits("waiting", "t", 60*second), ready("first", "t"), ready("second", "t"), ready("third", "t"), text("job_bucket:broken"),
+		b.seed(t, ready("reserved", "r"), ready("held", "r"), waits("waiting", "t", 60*second), ready("first", "t"), ready("second", "t"), ready("third", "t"), text("job_bucket:broken"),
 			[]command{{"HSET", "delayer:dead_letter:dead", "topic", "t", "body", "b"}, {"ZADD", "delayer:dead_letters:t", 1000, "dead"}, {"ZADD", "delayer:dead_topics", 1000, "t"}})
 		b.hold(t, "r", time.Minute)
-		ids := []string{"waiting", "broken", "reserved", "second", "absent", "first", "dead"}
-		errs := made(t, b.Remove(ids...))
-		for i, want := range []error{nil, nil, nil, nil, ErrNotFound, ErrLater, nil} {
-			if ids[i] == "broken" {
+		b.hold(t, "r", time.Minute)
+		jobs := removals("waiting", "broken", "reserved", "held", "second", "absent", "first", "dead")
+		jobs[3].UnlessReserved, jobs[4].UnlessReserved = true, true
+		errs := made(t, b.Remove(jobs))
+		for i, want := range []error{nil, nil, nil, ErrReserved, nil, ErrNotFound, ErrLater, nil} {
+			if jobs[i].ID == "broken" {
 				b.expectError(t, errs[i], "WRONGTYPE ")
-			} else if errs[i] != want {
-				t.Errorf("%s: %v, want %v", ids[i], errs[i], want)
+			} else if was := []string{"waiting", "", "reserved", "", "ready", "", "", "dead"}[i]; errs[i] != want || jobs[i].Was != was {
+				t.Errorf("%s: %v, was %q, want %v, %q", jobs[i].ID, errs[i], jobs[i].Was, want, was)
 			}
 		}
 		b.expect(t, redistest.State{
-			Ready:   map[string][]string{"t": {"first", "third"}},
-			Buckets: map[string]string{"first": "t body of first", "third": "t body of third"},
-			Other:   map[string]string{"delayer:job_bucket:broken": "string"},
+			Reserved: []string{"held"},
+			Ready:    map[string][]string{"t": {"first", "third"}},
+			Buckets:  map[string]string{"first": "t body of first", "third": "t body of third", "held": "r body of held"},
+			Counts:   map[string]string{"r": "1"},
+			Other:    map[string]string{"delayer:job_bucket:broken": "string"},
 		})
+	})
+}
+
+// A reserved job stays with its lease if the removal is to spare it, also when the lease is over and no server has moved it.
+func TestRemoveUnlessReserved(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, end := range []string{"", "1700000000.000123"} {
+			b.seed(t, ready("x", "t"))
+			held, _ := b.hold(t, "t", time.Minute)
+			if end != "" {
+				b.do(t, "ZADD", "delayer:job_pool", end, "x")
+			}
+			was, scores := b.state(t), fmt.Sprint(b.scores(t))
+			r := Removal{ID: "x", UnlessReserved: true}
+			if errs := made(t, b.Remove([]*Removal{&r})); errs[0] != ErrReserved || r.Was != "" {
+				t.Errorf("%v, was %q", errs[0], r.Was)
+			}
+			b.expect(t, was)
+			if now := fmt.Sprint(b.scores(t)); now != scores {
+				t.Errorf("scores %s, were %s", now, scores)
+			}
+			if end == "" {
+				check(t, made(t, b.Ack([]LeaseRef{held}))[0])
+			}
+		}
 	})
 }
 
@@ -203,7 +234,7 @@ func TestRemoveFromLongQueue(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t, ready("x", "t"), ghosts("t", 10000), ready("last", "t"))
-	if was, err := b.remove(t.Context(), "x"); !was || err != nil {
+	if was, err := b.remove(t.Context(), "x"); was != "ready" || err != nil {
 		t.Fatal(was, err)
 	}
 	queue := append(append([]string{"x"}, ghostIDs(10000)...), "last")
@@ -215,11 +246,11 @@ func TestRemoveFromLongQueue(t *testing.T) {
 	b.expect(t, redistest.State{})
 
 	b.seed(t, ready("x", "t"), ghosts("t", 9999))
-	if was, err := b.remove(t.Context(), "x"); !was || err != nil {
+	if was, err := b.remove(t.Context(), "x"); was != "ready" || err != nil {
 		t.Fatal(was, err)
 	}
 	b.expect(t, redistest.State{Ready: map[string][]string{"t": ghostIDs(9999)}})
-	if was, err := b.remove(t.Context(), "x"); was || err != nil {
+	if was, err := b.remove(t.Context(), "x"); was != "" || err != nil {
 		t.Error("removed twice:", was, err)
 	}
 }

@@ -12,15 +12,31 @@ var (
 	ErrExists = errors.New("job exists")
 	// ErrReused is the ErrExists of a push whose content differs from the push that counts.
 	ErrReused = fmt.Errorf("%w, and was pushed with another content", ErrExists)
+	// ErrOtherTopic refuses a push that would change the topic of a job.
+	ErrOtherTopic = errors.New("a job of another topic has this ID")
 	// ErrOtherFailed means that a job is not stored because another one can't be.
 	ErrOtherFailed = errors.New("another job of the same chunk can't be stored")
 	// ErrLater leaves a push to another call, because this one has enough to do. Nothing was done.
 	ErrLater = errors.New("it is for another call")
 	// ErrNotFound means that there is no job of the ID.
 	ErrNotFound = errors.New("no such job")
+	// ErrReserved refuses a removal because the job is reserved.
+	ErrReserved = errors.New("the job is reserved")
 	// ErrEmpty means that no queue has a job.
 	ErrEmpty = errors.New("no job is ready")
 )
+
+// OtherTopic is the ErrOtherTopic of a push.
+type OtherTopic struct {
+	Job    string // the topic of the job that has the ID
+	Pushed string // the topic of the push
+}
+
+func (t OtherTopic) Error() string {
+	return fmt.Sprintf("%v: it is of %s, and the push is to %s", ErrOtherTopic, Quote(t.Job), Quote(t.Pushed))
+}
+
+func (t OtherTopic) Is(target error) bool { return target == ErrOtherTopic }
 
 // Kind classifies errors for callers.
 type Kind int
@@ -42,7 +58,7 @@ func KindOf(err error) Kind {
 		return NoError
 	case errors.Is(err, ErrNotAdmitted):
 		return Denied
-	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists):
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists) || errors.Is(err, ErrOtherTopic) || errors.Is(err, ErrReserved):
 		return OtherAnswer
 	case !errors.As(err, new(redis.Error)):
 		return NoAnswer

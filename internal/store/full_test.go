@@ -34,7 +34,7 @@ func TestAtMaxmemory(t *testing.T) {
 		"push of a waiting job": push("w", time.Second), "push of a waiting job, no delay": push("w", 0),
 		"push of a ready job": push("r", time.Second), "push of a ready job, no delay": push("r", 0),
 		"reschedule of a waiting job": reschedule("w", time.Second), "reschedule of a ready job": reschedule("r", time.Second),
-		"push that follows": plain(func() error { return b.push(ctx, Job{ID: "h", Topic: "t", Body: "new"}, Due{}, kept, Follow) }),
+		"push that follows": plain(func() error { return b.push(ctx, Job{ID: "h", Topic: "h", Body: "new"}, Due{}, kept, Follow) }),
 		"restore": plain(func() error {
 			return errOf(b.Restore([]Record{{Kind: RecordReady, ID: "n", TTL: time.Hour, Fields: map[string]string{"topic": "t"}}}, false).Do(ctx))
 		}),

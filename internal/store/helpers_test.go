@@ -116,13 +116,21 @@ func errOf[T any](_ T, err error) error { return err }
 // errorOf returns the error of the call, or of its first item that has one.
 func errorOf(errs []error, err error) error { return cmp.Or(append([]error{err}, errs...)...) }
 
-// remove removes one job.
-func (b *backend) remove(ctx context.Context, id string) (bool, error) {
-	errs, err := b.Remove(id).Do(ctx)
+// remove removes one job, and returns the state in which it was; empty if there was none.
+func (b *backend) remove(ctx context.Context, id string) (was string, err error) {
+	r := removals(id)
+	errs, err := b.Remove(r).Do(ctx)
 	if err != nil || errs[0] == ErrNotFound {
-		return false, err
+		return r[0].Was, err
 	}
-	return true, errs[0]
+	return r[0].Was, errs[0]
+}
+
+func removals(ids ...string) (all []*Removal) {
+	for _, id := range ids {
+		all = append(all, &Removal{ID: id})
+	}
+	return all
 }
 
 // pop takes one job, in as many calls as necessary. It returns ErrEmpty if there is none.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
 	"time"
@@ -25,17 +26,41 @@ func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) 
 	return errs[0]
 }
 
-// Remove deletes up to 1,000 jobs in any state, no ID twice. Each has its own error: ErrNotFound, or ErrLater if it is left to another
-// call, never for the first one.
-func (s *Store) Remove(ids ...string) *Call[[]error] {
-	args := arguments(3*len(ids), s.jobPool)
-	for _, id := range ids {
-		args = append(args, s.keys.JobBucket(id), s.keys.DeadLetter(id))
+// Removal removes a job.
+type Removal struct {
+	ID             string
+	UnlessReserved bool   // leaves it alone while it is reserved
+	Was            string // set by Remove: the state in which it was
+}
+
+// Outcomes of remove.lua for jobs that are removed and were not waiting.
+var (
+	errWasReserved = errors.New("it was reserved")
+	errWasReady    = errors.New("it was ready")
+	errWasDead     = errors.New("it was dead")
+)
+
+var wasIn = map[error]string{nil: stateWaiting, errWasReserved: stateReserved, errWasReady: stateReady, errWasDead: stateDead}
+
+// Remove deletes up to 1,000 jobs in any state, no ID twice. Each has its own error: ErrNotFound, ErrReserved, or ErrLater if it is left to
+// another call, never for the first one.
+func (s *Store) Remove(jobs []*Removal) *Call[[]error] {
+	args := arguments(4*len(jobs), s.jobPool)
+	for _, job := range jobs {
+		args = append(args, s.keys.JobBucket(job.ID), s.keys.DeadLetter(job.ID))
 	}
-	args[1] = 1 + 2*len(ids)
-	args = appendAll(args, ids)
+	args[1] = 1 + 2*len(jobs)
+	for _, job := range jobs {
+		args = append(args, job.ID, job.UnlessReserved)
+	}
 	return newCall(s, removeScript, args, func(reply any) ([]error, error) {
-		return errorsAt(reply, len(ids))
+		errs, err := errorsAt(reply, len(jobs))
+		for i, told := range errs {
+			if was, done := wasIn[told]; done {
+				jobs[i].Was, errs[i] = was, nil
+			}
+		}
+		return errs, err
 	})
 }
 

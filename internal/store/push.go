@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -34,9 +33,11 @@ func NewID() string {
 // Policy decides the outcome of a push whose ID exists.
 type Policy string
 
-// The policies of push.lua. All but Refuse and Once replace the content.
+// The policies of push.lua. All but Refuse and Once replace the content. Only Replace replaces a job of another topic: under the others but
+// Refuse and Once, such a job stays, and the push gets ErrOtherTopic.
 const (
-	Replace     Policy = "replace" // the new due time
+	Default     Policy = ""        // the new due time
+	Replace     Policy = "replace" // the same
 	Refuse      Policy = "refuse"  // nothing changes: ErrExists
 	KeepEarlier Policy = "earlier" // the earlier of both due times
 	KeepLater   Policy = "later"   // the later of both due times
@@ -50,12 +51,6 @@ func Once(window time.Duration) Policy {
 
 // OnceAs is Once with a fingerprint: a push with another one gets ErrReused.
 func OnceAs(window time.Duration, content string) Policy { return Once(window) + Policy(" "+content) }
-
-// Refuses reports whether an existing job prevents the push.
-func (p Policy) Refuses() bool { return p == Refuse || strings.HasPrefix(string(p), oncePolicy+" ") }
-
-// Spares reports whether the push leaves a reserved job alone.
-func (p Policy) Spares() bool { return p == Follow || p.Refuses() }
 
 // Debounce is Replace, but the job is due this long after the first of these pushes at the latest. After a reserve the next push is the first.
 func Debounce(longest time.Duration) Policy {
@@ -71,7 +66,7 @@ const (
 	DidCreate                 // there was no job of that ID
 	DidReplace                // the job has the new content and due time
 	DidKeep                   // the job has the new content, and keeps its due time
-	DidRefuse                 // the ID exists, or has counted: nothing has changed
+	DidRefuse                 // the ID exists, maybe in another topic, or has counted: nothing has changed
 	DidFollow                 // the job is reserved, and the new one follows it
 	DidAdd                    // it was added to a group
 )
@@ -139,7 +134,7 @@ func (t *Terms) text() string {
 }
 
 // Push stores up to 1,000 jobs, no ID twice, in one step, or adds them to groups: either all of them or none belong to groups. Each job
-// has its own error: ErrExists, ErrReused, an error of Redis, or ErrLater for all pushes to some of the groups, never to the first one.
+// has its own error: ErrExists, ErrReused, ErrOtherTopic, an error of Redis, or ErrLater for all pushes to some of the groups, never to the first one.
 // After an error of the call nothing is stored, unless the reply was lost.
 func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each") }
 
@@ -207,7 +202,7 @@ func ofAll(errs []error) {
 
 // keepsOthers reports whether a job's error prevents the others of a PushAll from being stored.
 func keepsOthers(err error) bool {
-	return err != nil && err != ErrLater && !errors.Is(err, ErrExists)
+	return err != nil && err != ErrLater && !errors.Is(err, ErrExists) && !errors.Is(err, ErrOtherTopic)
 }
 
 // done stores the outcome of a push, and returns its error.
@@ -224,6 +219,10 @@ func (d Delayed) done(told error) error {
 		did, err = DidFollow, nil
 	case ErrExists, ErrReused:
 		did = DidRefuse
+	}
+	if other, is := told.(OtherTopic); is {
+		other.Pushed = d.Topic
+		did, err = DidRefuse, other
 	}
 	if d.Told != nil {
 		d.Told.Did = did

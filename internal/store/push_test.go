@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -25,8 +26,14 @@ var (
 	waitingBuckets = buckets{"w": "old body of w", "z": "old body of z", "r": "old body of r", "x": "new new body"}
 	readyBuckets   = buckets{"w": "old body of w", "r1": "old body of r1", "r2": "old body of r2", "n": "new body of n", "x": "new new body"}
 
+	// As above, after a push of x to its own topic.
+	waitingRenewed = buckets{"w": "old body of w", "z": "old body of z", "r": "old body of r", "x": "old new body"}
+	readyRenewed   = buckets{"w": "old body of w", "r1": "old body of r1", "r2": "old body of r2", "n": "new body of n", "x": "old new body"}
+
 	xRescheduled  = redistest.State{Pool: []string{"x", "w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n"}}, Buckets: readyBuckets}
 	xChangedQueue = redistest.State{Pool: []string{"w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n", "x"}}, Buckets: readyBuckets}
+	xDeferred     = redistest.State{Pool: []string{"x", "w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n"}}, Buckets: readyRenewed}
+	xLast         = redistest.State{Pool: []string{"w"}, Ready: queues{"old": {"r1", "r2", "x"}, "new": {"n"}}, Buckets: readyRenewed}
 )
 
 func xWaits(due any) [][]command {
@@ -41,13 +48,18 @@ func xReady(b buckets, pool ...string) redistest.State {
 	return redistest.State{Pool: pool, Ready: queues{"old": {"r"}, "new": {"x"}}, Buckets: b}
 }
 
+func xReadyAgain(b buckets, pool ...string) redistest.State {
+	return redistest.State{Pool: pool, Ready: queues{"old": {"r", "x"}}, Buckets: b}
+}
+
 const in30 = 30 * time.Second
 
-// pushCase is a push of job x, topic new, body "new body".
+// pushCase is a push of job x, body "new body".
 type pushCase struct {
 	name   string
 	seed   [][]command
 	policy Policy
+	topic  string        // new, if it is empty
 	delay  time.Duration // used unless at is set
 	at     after
 	want   redistest.State // on an error, the state of the seed
@@ -96,18 +108,18 @@ func TestPushOfAWaitingJob(t *testing.T) {
 		pushCase{name: "waiting, replace, sooner", seed: xWaits(60 * second), policy: Replace, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
 		pushCase{name: "waiting, replace, later", seed: xWaits(60 * second), policy: Replace, delay: 90 * time.Second, want: xWaiting(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
 		pushCase{name: "waiting, refuse", seed: xWaits(60 * second), policy: Refuse, delay: in30, err: ErrExists},
-		pushCase{name: "waiting, earlier, sooner", seed: xWaits(60 * second), policy: KeepEarlier, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
-		pushCase{name: "waiting, earlier, later", seed: xWaits(60 * second), policy: KeepEarlier, delay: 90 * time.Second, want: xWaiting(waitingBuckets, "w", "x", "z"), due: 60 * second},
-		pushCase{name: "waiting, later, sooner", seed: xWaits(60 * second), policy: KeepLater, delay: in30, want: xWaiting(waitingBuckets, "w", "x", "z"), due: 60 * second},
-		pushCase{name: "waiting, later, later", seed: xWaits(60 * second), policy: KeepLater, delay: 90 * time.Second, want: xWaiting(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
+		pushCase{name: "waiting, earlier, sooner", seed: xWaits(60 * second), policy: KeepEarlier, topic: "old", delay: in30, want: xWaiting(waitingRenewed, "x", "w", "z"), due: in30},
+		pushCase{name: "waiting, earlier, later", seed: xWaits(60 * second), policy: KeepEarlier, topic: "old", delay: 90 * time.Second, want: xWaiting(waitingRenewed, "w", "x", "z"), due: 60 * second},
+		pushCase{name: "waiting, later, sooner", seed: xWaits(60 * second), policy: KeepLater, topic: "old", delay: in30, want: xWaiting(waitingRenewed, "w", "x", "z"), due: 60 * second},
+		pushCase{name: "waiting, later, later", seed: xWaits(60 * second), policy: KeepLater, topic: "old", delay: 90 * time.Second, want: xWaiting(waitingRenewed, "w", "z", "x"), due: 90 * time.Second},
 		pushCase{name: "waiting, replace, no delay", seed: xWaits(60 * second), policy: Replace, want: xReady(waitingBuckets, "w", "z")},
-		pushCase{name: "waiting, later, no delay", seed: xWaits(60 * second), policy: KeepLater, want: xWaiting(waitingBuckets, "w", "x", "z"), due: 60 * second},
-		pushCase{name: "due but not moved yet, later", seed: xWaits(-5 * second), policy: KeepLater, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
-		pushCase{name: "due but not moved yet, earlier", seed: xWaits(-5 * second), policy: KeepEarlier, delay: in30, want: xReady(waitingBuckets, "w", "z")},
-		pushCase{name: "never due, earlier", seed: xWaits("inf"), policy: KeepEarlier, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
-		pushCase{name: "never due, later", seed: xWaits("inf"), policy: KeepLater, delay: in30, want: xWaiting(waitingBuckets, "w", "z", "x"), due: 9007199254740.992},
-		pushCase{name: "always due, earlier", seed: xWaits("-inf"), policy: KeepEarlier, delay: in30, want: xReady(waitingBuckets, "w", "z")},
-		pushCase{name: "always due, later", seed: xWaits("-inf"), policy: KeepLater, delay: in30, want: xWaiting(waitingBuckets, "x", "w", "z"), due: in30},
+		pushCase{name: "waiting, later, no delay", seed: xWaits(60 * second), policy: KeepLater, topic: "old", want: xWaiting(waitingRenewed, "w", "x", "z"), due: 60 * second},
+		pushCase{name: "due but not moved yet, later", seed: xWaits(-5 * second), policy: KeepLater, topic: "old", delay: in30, want: xWaiting(waitingRenewed, "x", "w", "z"), due: in30},
+		pushCase{name: "due but not moved yet, earlier", seed: xWaits(-5 * second), policy: KeepEarlier, topic: "old", delay: in30, want: xReadyAgain(waitingRenewed, "w", "z")},
+		pushCase{name: "never due, earlier", seed: xWaits("inf"), policy: KeepEarlier, topic: "old", delay: in30, want: xWaiting(waitingRenewed, "x", "w", "z"), due: in30},
+		pushCase{name: "never due, later", seed: xWaits("inf"), policy: KeepLater, topic: "old", delay: in30, want: xWaiting(waitingRenewed, "w", "z", "x"), due: 9007199254740.992},
+		pushCase{name: "always due, earlier", seed: xWaits("-inf"), policy: KeepEarlier, topic: "old", delay: in30, want: xReadyAgain(waitingRenewed, "w", "z")},
+		pushCase{name: "always due, later", seed: xWaits("-inf"), policy: KeepLater, topic: "old", delay: in30, want: xWaiting(waitingRenewed, "x", "w", "z"), due: in30},
 	)
 }
 
@@ -115,10 +127,47 @@ func TestPushOfAReadyJob(t *testing.T) {
 	testPushes(t,
 		pushCase{name: "ready, replace", seed: xIsReady, policy: Replace, delay: in30, want: xRescheduled, due: in30},
 		pushCase{name: "ready, refuse", seed: xIsReady, policy: Refuse, delay: in30, err: ErrExists},
-		pushCase{name: "ready, earlier", seed: xIsReady, policy: KeepEarlier, delay: in30, want: xChangedQueue},
-		pushCase{name: "ready, later", seed: xIsReady, policy: KeepLater, delay: in30, want: xRescheduled, due: in30},
+		pushCase{name: "ready, earlier", seed: xIsReady, policy: KeepEarlier, topic: "old", delay: in30, want: xLast},
+		pushCase{name: "ready, later", seed: xIsReady, policy: KeepLater, topic: "old", delay: in30, want: xDeferred, due: in30},
 		pushCase{name: "ready, replace, no delay", seed: xIsReady, policy: Replace, want: xChangedQueue},
 	)
+}
+
+// Only Replace takes an ID from another topic. Under the other policies nothing changes; refusing ones say that the ID exists.
+func TestPushToAnotherTopic(t *testing.T) {
+	seeds := map[string][][]command{
+		"waiting": xWaits(60 * second), "due": xWaits(-5 * second), "ready": xIsReady,
+		"reserved": {waits("x", "old", "4000000000.000123"), field("x", "lease", "1 5 0 0")},
+	}
+	var cases []pushCase
+	for state, seed := range seeds {
+		for name, policy := range map[string]Policy{"default": Default, "earlier": KeepEarlier, "later": KeepLater, "follow": Follow, "debounce": Debounce(time.Hour)} {
+			for _, delay := range []time.Duration{0, in30} {
+				cases = append(cases, pushCase{name: fmt.Sprint(state, ", ", name, ", ", delay), seed: seed, policy: policy, delay: delay, err: ErrOtherTopic})
+			}
+		}
+		cases = append(cases, pushCase{name: state + ", once", seed: seed, policy: Once(time.Hour), err: ErrExists})
+	}
+	testPushes(t, cases...)
+}
+
+// A push that is refused because of its topic affects no other of its call, names both topics, and a dead letter is no job.
+func TestOtherTopicInABatch(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, waits("x", "o\xff", 60*second), waits("y", "t", 60*second), []command{{"HSET", "delayer:dead_letter:z", "topic", "old", "body", "b"}, {"ZADD", "delayer:dead_letters:old", 1000, "z"}, {"ZADD", "delayer:dead_topics", 1000, "old"}})
+		told := make([]Told, 4)
+		job := func(i int, id string, policy Policy) Delayed {
+			return Delayed{Job{ID: id, Topic: "t", Body: "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: policy}, &told[i]}
+		}
+		errs := made(t, b.PushAll([]Delayed{job(0, "x", Default), job(1, "y", Default), job(2, "z", Default), job(3, "new", KeepLater)}))
+		if want := []Told{{Did: DidRefuse}, {Did: DidReplace}, {Did: DidCreate}, {Did: DidCreate}}; !slices.Equal(told, want) || errors.Join(errs[1:]...) != nil {
+			t.Errorf("told %v, errors %v, want %v", told, errs, want)
+		}
+		if want := `a job of another topic has this ID: it is of "o\xff", and the push is to "t"`; !errors.Is(errs[0], ErrOtherTopic) || errs[0].Error() != want {
+			t.Errorf("error %v, want %s", errs[0], want)
+		}
+		check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "new"}, Due{After: time.Hour}, kept, Replace))
+	})
 }
 
 func testPushes(t *testing.T, cases ...pushCase) {
@@ -137,7 +186,7 @@ func testPushes(t *testing.T, cases ...pushCase) {
 				}
 				var err error
 				pushed := b.timed(t, func() {
-					err = b.push(t.Context(), Job{ID: "x", Topic: "new", Body: "new body"}, when, pushedLifetime, c.policy)
+					err = b.push(t.Context(), Job{ID: "x", Topic: cmp.Or(c.topic, "new"), Body: "new body"}, when, pushedLifetime, c.policy)
 				})
 				if !errors.Is(err, c.err) {
 					t.Fatalf("error %v, want %v", err, c.err)

@@ -78,7 +78,7 @@ func TestReserveWithoutPermission(t *testing.T) {
 				held, _ := b.hold(t, "h", time.Minute)
 				held.Topic = "h"
 				if followed != "" {
-					made(t, b.Push([]Delayed{{Job{ID: "h", Topic: "new", Body: "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}}))
+					made(t, b.Push([]Delayed{{Job{ID: "h", Topic: "h", Body: "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}}))
 				}
 				return func() error { return c.call(held) }
 			})

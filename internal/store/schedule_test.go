@@ -162,7 +162,7 @@ func TestRunScheduleFollows(t *testing.T) {
 		if got := b.state(t); len(got.Ready) > 0 || len(got.Reserved) != 1 {
 			t.Errorf("there are %+v", got)
 		}
-		made(t, b.Remove(first))
+		made(t, b.Remove(removals(first)))
 		if next := run(); next == first || b.scheduled(t, "a").LastID != next {
 			t.Errorf("when it is gone: %s", next)
 		}

@@ -188,9 +188,11 @@ var errUnreadable = errors.New("unreadable")
 var toldErrors = [...]error{
 	toldExists: ErrExists, toldReplaced: errReplaced, toldKept: errKept, toldFollows: errFollows, toldReused: ErrReused,
 	toldLater: ErrLater, toldNotFound: ErrNotFound, toldLeaseLost: ErrLeaseLost, toldExhausted: ErrExhausted,
+	toldIsReserved: ErrReserved, toldWasReserved: errWasReserved, toldWasReady: errWasReady, toldWasDead: errWasDead,
 }
 
-// errorsAt reads {position, why, position, why, …} for n jobs: why is an error of Redis as a text, or the number of a known error.
+// errorsAt reads {position, why, position, why, …} for n jobs: why is an error of Redis as a text, the number of a known
+// error, or a list with the topic of an OtherTopic.
 func errorsAt(reply any, n int) ([]error, error) {
 	errs := make([]error, n)
 	if reply == nil { // no errors: Redis takes longer to reply with an empty list
@@ -213,6 +215,12 @@ func errorsAt(reply any, n int) ([]error, error) {
 				return nil, errUnreadable
 			}
 			errs[place-1] = toldErrors[why]
+		case []any:
+			var other OtherTopic
+			if _, err := redis.Scan(why, &other.Job); err != nil {
+				return nil, err
+			}
+			errs[place-1] = other
 		}
 	}
 	return errs, nil

@@ -103,16 +103,16 @@ func TestFencing(t *testing.T) {
 			return b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "new"}, Due{}, kept, KeepEarlier)
 		},
 		"pushed anew under another topic": func(b *backend, t *testing.T, _ LeaseRef) error {
-			return b.push(t.Context(), Job{ID: "a", Topic: "u", Body: "new"}, Due{After: time.Minute}, kept, KeepLater)
+			return b.push(t.Context(), Job{ID: "a", Topic: "u", Body: "new"}, Due{After: time.Minute}, kept, Replace)
 		},
 		"pushed anew by an old client":              func(b *backend, t *testing.T, _ LeaseRef) error { b.pushAsOld(t, "a", "t", 60); return nil },
 		"pushed anew by an old client, due at once": func(b *backend, t *testing.T, _ LeaseRef) error { b.pushAsOld(t, "a", "t", 0); return nil },
 		"rescheduled":        func(b *backend, t *testing.T, _ LeaseRef) error { return b.Reschedule(t.Context(), "a", time.Minute) },
 		"rescheduled to now": func(b *backend, t *testing.T, _ LeaseRef) error { return b.Reschedule(t.Context(), "a", 0) },
 		"removed": func(b *backend, t *testing.T, _ LeaseRef) error {
-			removed, err := b.remove(t.Context(), "a")
-			if !removed {
-				t.Error("it was not removed")
+			was, err := b.remove(t.Context(), "a")
+			if was != "reserved" {
+				t.Errorf("it was %q", was)
 			}
 			return err
 		},

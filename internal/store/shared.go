@@ -65,6 +65,10 @@ const (
 	toldNotFound
 	toldLeaseLost
 	toldExhausted
+	toldIsReserved
+	toldWasReserved
+	toldWasReady
+	toldWasDead
 )
 
 // LuaParts returns the parts that Go writes, which scripts need not include: keys has the names of keys and channels, go the other
@@ -127,6 +131,7 @@ func luaBounds() []luaConstant {
 func luaTexts() []luaConstant {
 	return []luaConstant{
 		{"SCHEDULE_TOPIC", quoted(ScheduleTopic)},
+		{"DEFAULT", quoted(Default)},
 		{"REPLACE", quoted(Replace)},
 		{"REFUSE", quoted(Refuse)},
 		{"EARLIER", quoted(KeepEarlier)},
@@ -167,6 +172,10 @@ func luaTexts() []luaConstant {
 		{"NOT_FOUND", toldNotFound},
 		{"LEASE_LOST", toldLeaseLost},
 		{"EXHAUSTED", toldExhausted},
+		{"IS_RESERVED", toldIsReserved},
+		{"WAS_RESERVED", toldWasReserved},
+		{"WAS_READY", toldWasReady},
+		{"WAS_DEAD", toldWasDead},
 	}
 }
 

@@ -243,10 +243,10 @@ func (m *slotMove) settlements() []slotCall {
 		{"extend two", "r r2", "", func() error {
 			return eachOf(s.Extend([]*Extension{{LeaseRef: m.held[0], Lease: 2 * time.Hour}, {LeaseRef: m.held[1], Lease: 2 * time.Hour}}).Do(ctx))
 		}},
-		{"remove ready", "a", "", func() error { return eachOf(s.Remove("a").Do(ctx)) }},
-		{"remove waiting", "w", "", func() error { return eachOf(s.Remove("w").Do(ctx)) }},
-		{"remove reserved", "r", "", func() error { return eachOf(s.Remove("r").Do(ctx)) }},
-		{"remove dead", "d", "", func() error { return eachOf(s.Remove("d").Do(ctx)) }},
+		{"remove ready", "a", "", func() error { return eachOf(s.Remove(removals("a")).Do(ctx)) }},
+		{"remove waiting", "w", "", func() error { return eachOf(s.Remove(removals("w")).Do(ctx)) }},
+		{"remove reserved", "r", "", func() error { return eachOf(s.Remove(removals("r")).Do(ctx)) }},
+		{"remove dead", "d", "", func() error { return eachOf(s.Remove(removals("d")).Do(ctx)) }},
 		{"reschedule", "w", "", func() error { return s.Reschedule(ctx, "w", time.Minute) }},
 		{"reschedule now", "w", "", func() error { return s.Reschedule(ctx, "w", 0) }},
 		{"reschedule ready", "a", "", func() error { return s.Reschedule(ctx, "a", time.Minute) }},

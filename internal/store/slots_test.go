@@ -12,7 +12,7 @@ import (
 // A lease frees its slot and no other, however it ends.
 func TestSlotsOfEndedLeases(t *testing.T) {
 	ends := map[string]func(t *testing.T, b *backend, h LeaseRef){
-		"remove":     func(t *testing.T, b *backend, h LeaseRef) { check(t, made(t, b.Remove(h.ID))[0]) },
+		"remove":     func(t *testing.T, b *backend, h LeaseRef) { check(t, made(t, b.Remove(removals(h.ID)))[0]) },
 		"reschedule": func(t *testing.T, b *backend, h LeaseRef) { check(t, b.Reschedule(t.Context(), h.ID, time.Hour)) },
 		"push": func(t *testing.T, b *backend, h LeaseRef) {
 			check(t, b.push(t.Context(), Job{ID: h.ID, Topic: "t", Body: "anew"}, Due{After: time.Hour}, time.Hour, Replace))

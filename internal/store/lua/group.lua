@@ -4,7 +4,7 @@
 -- KEYS[1] job pool
 -- ARGV[1…2] as in push
 -- ARGV[3…] runs of pushes with the same terms. A run is: how many pushes it has; the lifetime of the job once it is ready (ms); 'debounce'
---   and how long after its first push a group is due at the latest (ms); the options, as in push; 'replace', or 'once' as in push; how
+--   and how long after its first push a group is due at the latest (ms); the options, as in push; '', or 'once' as in push; how
 --   many bodies a group has at most, 0 for any number; and of each push, 1,000 in all at most: the group's tag, which ends with
 --   the first }, and behind it the ID that counts once, if any; topic; body; and a delay (ms), negated, after which the group is due if
 --   nothing else is pushed to it. The terms of the latest push count.

@@ -7,8 +7,9 @@
 --   they are ready (ms); the policy; their options (see parts/lease.lua), '' for the defaults; and of each job its ID, topic, body, and
 --   due time: a Unix time (ms), or, if it is not above 0, a delay (ms), negated
 --
--- The policies:
---   replace          the job is replaced
+-- The policies. Only 'replace' replaces a job of another topic; under the others but 'refuse' and 'once', it stays, and its topic is told.
+--   ''               the job is replaced
+--   replace          the same
 --   earlier, later   it is replaced, and the earlier, or the later, of both due times counts
 --   refuse           nothing changes
 --   once MS TEXT     nothing changes; nor does any push of the ID for MS ms from now on, whatever happens to the job. TEXT is the
@@ -17,7 +18,8 @@
 --   debounce MS      it is replaced, but is due MS ms after the first of these pushes at the latest; a lease starts a new count
 -- Returns nil if all jobs are stored and are new. Else {position, what, …}, with the 1-based positions of the others: ALREADY_EXISTS, refused,
 --   or the ID's push counts once; REUSED, the same, and that push has another fingerprint; a text, the error; REPLACED, it replaced a job;
---   KEPT_DUE, the same, and that job's due time counts; FOLLOWS, it follows a job. With 'all', no job is stored if one has an error.
+--   KEPT_DUE, the same, and that job's due time counts; FOLLOWS, it follows a job; {topic}, refused, as the ID's job has this other topic.
+--   With 'all', no job is stored if one has an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
 -- Atomic because a bucket without its pool entry would never fall due, and an entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job. For an ID that is ready, also the length of its queue, 10,000 in all at most.
@@ -27,7 +29,7 @@ local call, ARGV = redis.call, ARGV -- globals are slower
 -- A plain push, which most are: one new waiting job of a known topic. It returns before the definitions that only other pushes need, which
 -- would cost as much as its commands.
 local policy, id = ARGV[5], ARGV[7]
-local is_plain = #ARGV == 10 and ARGV[1] == '0' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
+local is_plain = #ARGV == 10 and ARGV[1] == '0' and (policy == DEFAULT or not string.find(policy, ' ', 1, true))
 local is_new = is_plain and call('EXISTS', buckets .. id) == 0
 if is_new and ARGV[10] ~= '0' then
   local name, due, lifetime = buckets .. id, ARGV[10] + 0, ARGV[4] + 0
@@ -116,7 +118,8 @@ end
 
 if is_plain and policy ~= REFUSE and ARGV[10] ~= '0' then -- a job that waits is replaced by one that waits
   local name, waits = buckets .. ARGV[7], call('ZSCORE', pool, ARGV[7])
-  if waits and not is_lease(waits) and type(redis.pcall('HGET', name, 'topic')) == 'string' then
+  local was = waits and not is_lease(waits) and redis.pcall('HGET', name, 'topic')
+  if was == ARGV[8] or policy == REPLACE and type(was) == 'string' then
     local due, what = now - ARGV[10], nil
     if tonumber(ARGV[10]) > 0 then due = tonumber(ARGV[10]) end
     due, what = replaced_due(policy, due_of(waits), due)
@@ -172,7 +175,7 @@ local function special(run)
   local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
 
-  -- Returns why the job at ARGV[i] can't be stored: ALREADY_EXISTS, REUSED, an error's text, or nil. Then when it is due; and the job that it
+  -- Returns why the job at ARGV[i] can't be stored: ALREADY_EXISTS, REUSED, {topic}, an error's text, or nil. Then when it is due; and the job that it
   -- replaces, if any: the field ready or reserved has its topic; if this job follows it, followed has the text of its lease, and options its
   -- options.
   local function judge(name, i, due, may_exist)
@@ -185,6 +188,7 @@ local function special(run)
       end
       return ALREADY_EXISTS
     end
+    if was and was ~= ARGV[i + 1] and policy ~= REPLACE then return {was} end
     if not was then return nil, latest and debounced(latest, due) or due end
     local err = not_writable_bucket(name)
     if err then return err.err end

@@ -69,6 +69,11 @@ func plain(name, missing string) Parameter {
 	return Parameter{Name: name, missing: missing, read: func(text string) (any, bool) { return text, true }}
 }
 
+// flag is a parameter that may be true or false; without it, it is false.
+func flag(name string) Parameter {
+	return Parameter{Name: name, missing: false, read: readBool, want: "true or false"}
+}
+
 // count is a parameter for an int from 1 to most.
 func count(name string, missing, most int) Parameter {
 	return Parameter{Name: name, missing: missing, want: fmt.Sprint("a number from 1 to ", most), read: func(text string) (any, bool) {

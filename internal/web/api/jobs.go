@@ -156,11 +156,15 @@ func (c *call) get() (any, error) {
 }
 
 func (c *call) remove() (any, error) {
-	removed, err := c.client.Remove(c.context(), c.id())
-	if err == nil && !removed {
+	var opts []client.RemoveOption
+	if get[bool](c.query, unlessReserved.Name) {
+		opts = append(opts, client.UnlessReserved())
+	}
+	was, err := c.client.Remove(c.context(), c.id(), opts...)
+	if err == nil && was == "" {
 		err = client.ErrNotFound
 	}
-	return nil, err
+	return view.Of("was", was), err
 }
 
 func (c *call) reschedule() (any, error) {

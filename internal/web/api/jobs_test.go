@@ -27,17 +27,37 @@ func TestJob(t *testing.T) {
 	if wait := time.Until(job.Due); err != nil || wait < 89*time.Minute || wait > 91*time.Minute || job.TTL < 49*time.Hour || job.TTL > 50*time.Hour {
 		t.Errorf("%+v, %v", job, err)
 	}
+	f.do("POST", "/v1/jobs", `{"id":"a","topic":"u","body":"b"}`).expect(409, `{"type":"urn:delayer:problem:other-topic","title":"This ID is taken by a job of another topic","status":409,
+		"detail":"a job of another topic has this ID: it is of \"t\", and the push is to \"u\"; nothing was changed","id":"a"}`)
 	f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","if_exists":"refuse"}`).expect(409,
 		`{"type":"urn:delayer:problem:exists","title":"This ID is taken","status":409,"detail":"a job with this ID exists; nothing was changed","id":"a"}`)
 	f.do("PATCH", "/v1/jobs/a", `{"delay":0}`).expect(204, "")
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"ready","ttl":"*","attempts":0,"max_attempts":3,"body":"<b> & ä"}`)
-	f.do("DELETE", "/v1/jobs/a", "").expect(204, "")
+	f.do("DELETE", "/v1/jobs/a?unless_reserved=true", "").expect(200, `{"was":"ready"}`)
 	f.do("DELETE", "/v1/jobs/a", "").problem(notFound, "", "", "")
 	f.do("GET", "/v1/jobs/a", "").problem(notFound, "", "", "")
 	f.do("PATCH", "/v1/jobs/a", `{"delay":0}`).problem(notFound, "", "", "")
 	if f.pushed["t"] != 1 {
 		t.Errorf("pushed %v", f.pushed)
 	}
+}
+
+// A removal says in which state the job was. With unless_reserved it leaves a reserved one alone.
+func TestRemove(t *testing.T) {
+	f := start(t, web.Options{})
+	remove := func(query, want string) {
+		f.t.Helper()
+		f.do("DELETE", "/v1/jobs/a"+query, "").expect(200, `{"was":"`+want+`"}`)
+	}
+	f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":60}`)
+	remove("?unless_reserved=true", "waiting")
+	f.push("a", "t")
+	f.reserve("1m")
+	f.do("DELETE", "/v1/jobs/a?unless_reserved=true", "").expect(409, `{"type":"urn:delayer:problem:reserved","title":"The job is reserved","status":409,"detail":"a consumer has reserved the job; nothing was changed"}`)
+	remove("?unless_reserved=false", "reserved")
+	f.push("a", "t")
+	f.do("POST", "/v1/jobs/a/bury", `{`+f.reserve("1m")+`}`).expect(204, "")
+	remove("", "dead")
 }
 
 // All ways to give a due time.
@@ -88,7 +108,7 @@ func TestAnyBytes(t *testing.T) {
 		f.do("PATCH", path, `{"delay":0}`).expect(204, "")
 		f.do("GET", "/v1/topics/"+Escape(value), "").expect(200, fmt.Sprintf(`{"topic%s":%s,"ready":1,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`, name, text))
 		f.do("POST", "/v1/reserve", fmt.Sprintf(`{"topics%s":[%s]}`, name, text)).expect(200, `{"deliveries":[{`+fields+`,"token":"*","attempt":1,"max_attempts":25,"lease":30,"deadline":"*","late_by":"*"}]}`)
-		f.do("DELETE", path, "").expect(204, "")
+		f.do("DELETE", path, "").expect(200, `{"was":"reserved"}`)
 		if _, err := f.Get(t.Context(), value); err == nil {
 			t.Errorf("%d: %q is still there", i, value)
 		}

@@ -15,7 +15,12 @@ import (
 // changedAtOnce is how many jobs are changed at a time: their calls share round trips.
 const changedAtOnce = 100
 
-func (c *call) removeMany() (any, error) { return c.change(c.client.Remove) }
+func (c *call) removeMany() (any, error) {
+	return c.change(func(ctx context.Context, id string) (bool, error) {
+		was, err := c.client.Remove(ctx, id)
+		return was != "", err
+	})
+}
 
 func (c *call) rescheduleMany() (any, error) {
 	delay := get[time.Duration](c.body, "delay")

@@ -27,7 +27,7 @@ func TestOnce(t *testing.T) {
 		{"id":"a","outcome":"refused","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"a job with this ID exists, or an earlier push of it counts; nothing was changed"}},
 		{"id":"b","outcome":"created"}]}`)
 	f.redis.Expect(redistest.State{Ready: map[string][]string{"t": {"b"}}, Buckets: map[string]string{"b": "t b"}, Once: []string{"a", "b"}})
-	f.do("DELETE", "/v1/jobs/b", "").expect(204, "")
+	f.do("DELETE", "/v1/jobs/b", "").expect(200, `{"was":"*"}`)
 	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"b","once":60}`).expect(201, `{"id":"b","outcome":"created"}`)
 	if f.pushed["t"] != 3 {
 		t.Errorf("pushed %v", f.pushed)

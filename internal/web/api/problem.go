@@ -31,7 +31,9 @@ var (
 	badMethod    = newKind("method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed")
 	slow         = newKind("timeout", http.StatusRequestTimeout, "The request took too long").closing()
 	exists       = newKind("exists", http.StatusConflict, "This ID is taken")
+	otherTopic   = newKind("other-topic", http.StatusConflict, "This ID is taken by a job of another topic")
 	isPaused     = newKind("paused", http.StatusConflict, "The topic is paused with another end or note")
+	isReserved   = newKind("reserved", http.StatusConflict, "The job is reserved")
 	leaseLost    = newKind("lease-lost", http.StatusConflict, "The job is not reserved under this topic and token")
 	gone         = newKind("gone", http.StatusGone, "The job is gone")
 	tooLarge     = newKind("too-large", http.StatusRequestEntityTooLarge, "The body is too large").closing()
@@ -140,6 +142,7 @@ var told = []struct {
 }{
 	{client.ErrReused, reused, "nothing was changed: an earlier push with this key had other content"}, // also an ErrExists, so it comes first
 	{client.ErrExists, exists, "a job with this ID exists; nothing was changed"},
+	{client.ErrReserved, isReserved, "a consumer has reserved the job; nothing was changed"},
 	{client.ErrPaused, isPaused, "nothing was changed"},
 	{client.ErrNotFound, notFound, "there is no such job: it may have been acknowledged, popped or removed, or has expired"},
 	{store.ErrGone, gone, "it was already acknowledged, popped or removed"}, // also an ErrLeaseLost, so it comes first
@@ -158,6 +161,9 @@ func problemOf(err error) *problem {
 	}
 	if few := (*client.ReplicasError)(nil); errors.As(err, &few) {
 		return fewReplicas(few)
+	}
+	if other := (store.OtherTopic{}); errors.As(err, &other) {
+		return otherTopic.problem("%s; nothing was changed", other)
 	}
 	if errors.Is(err, client.ErrInvalid) {
 		return invalid.problem("%s", err)

@@ -26,7 +26,7 @@ type Route struct {
 
 // Query parameters.
 var (
-	dryRun  = Parameter{Name: "dry_run", missing: false, read: readBool, want: "true or false"}
+	dryRun  = flag("dry_run")
 	cursor  = plain("cursor", "")
 	wait    = plain("wait", "0")
 	maxJobs = count("limit", defaultPage, inspect.MaxPage)
@@ -37,7 +37,8 @@ var (
 	// most is how many jobs a request changes at most.
 	most = count("limit", math.MaxInt32, math.MaxInt32)
 	// manyJobs select jobs to change. The pattern is required: without one, all jobs might be meant by mistake.
-	manyJobs = []Parameter{pattern, optional(anyState, ""), most, dryRun}
+	manyJobs       = []Parameter{pattern, optional(anyState, ""), most, dryRun}
+	unlessReserved = flag("unless_reserved")
 	// letters select dead letters to list.
 	letters = []Parameter{optional(sized("reason", maxCause, "a reason"), ""), optional(sized("error", maxCause, "a part of an error"), ""),
 		instant("after"), instant("before"), match, maxJobs, cursor}
@@ -76,7 +77,7 @@ var Routes = []Route{
 	{"POST", "/v1/jobs/batch", nil, required(list("jobs", newJob)), (*call).pushBatch},
 	{"GET", "/v1/jobs", []Parameter{oneOf("state", inspect.Reserved, inspect.Waiting), match, maxJobs, cursor}, nil, (*call).browse},
 	{"GET", "/v1/jobs/{id}", nil, nil, (*call).get},
-	{"DELETE", "/v1/jobs/{id}", nil, nil, (*call).remove},
+	{"DELETE", "/v1/jobs/{id}", []Parameter{unlessReserved}, nil, (*call).remove},
 	{"PATCH", "/v1/jobs/{id}", nil, required(delay), (*call).reschedule},
 
 	{"POST", "/v1/reserve", []Parameter{wait}, join(required(texts("topics", maxTopics, maxTopic)), integer("max", 1, maxReserve), lease, integer("max_attempts", -1, math.MaxInt32)), (*call).reserve},

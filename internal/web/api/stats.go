@@ -17,7 +17,7 @@ import (
 )
 
 // withCounts is the parameter of stats that adds the topics.
-var withCounts = Parameter{Name: "counts", missing: false, read: readBool, want: "true or false"}
+var withCounts = flag("counts")
 
 // stats answers with the counts of all jobs and, if asked, of each topic. What can't be read is null.
 func (c *call) stats() (any, error) {

@@ -42,7 +42,7 @@ type action struct {
 }
 
 var actions = map[string]action{
-	"remove":           {oneJob, true, func(a *act) (int, error) { return one(a.client.Remove(a.ctx, a.ID)) }},
+	"remove":           {oneJob, true, (*act).remove},
 	"reschedule":       {oneJob, false, (*act).reschedule},
 	"deliver":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Reschedule(a.ctx, a.ID, 0)) }},
 	"requeue":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Requeue(a.ctx, a.ID)) }},
@@ -98,6 +98,11 @@ func one(done bool, err error) (int, error) {
 }
 
 func oneUnless(err error) (int, error) { return one(err == nil, err) }
+
+func (a *act) remove() (int, error) {
+	was, err := a.client.Remove(a.ctx, a.ID)
+	return one(was != "", err)
+}
 
 func (a *act) reschedule() (int, error) {
 	delay, err := a.duration("delay")

@@ -182,6 +182,7 @@ func TestWrong(t *testing.T) {
 		{"no ID", "/ui/act/remove", nil, 400, "ID is missing"},
 		{"no topic", "/ui/act/purge", nil, 400, "Topic is missing"},
 		{"no delay", "/ui/act/reschedule", []string{"id", "waiting"}, 400, "delay"},
+		{"a negative delay", "/ui/act/reschedule", []string{"id", "waiting", "delay", "-5m"}, 400, "-5m"},
 		{"a delay that is none", "/ui/act/reschedule", []string{"id", "waiting", "delay", "<b>"}, 400, "&lt;b&gt;"},
 		{"a pause of no topic", "/ui/act/pause", nil, 400, "Topic is missing"},
 		{"a time that is none", "/ui/act/pause", []string{"topic", "topic", "for", "<b>"}, 400, "&lt;b&gt;"},

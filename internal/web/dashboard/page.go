@@ -122,7 +122,7 @@ func (p *page) typed(name string) string { return strings.TrimSpace(p.form.Get(n
 // duration returns the duration typed into a field, or 0 if it is empty.
 func (p *page) duration(name string) (time.Duration, error) {
 	d, err := duration.Parse(p.typed(name))
-	if p.typed(name) != "" && err != nil {
+	if p.typed(name) != "" && (err != nil || d < 0) {
 		return 0, &wrong{"wrong." + name, p.form.Get(name), name}
 	}
 	return d, nil

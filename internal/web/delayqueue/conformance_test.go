@@ -81,8 +81,18 @@ func TestLife(t *testing.T) {
 	f.call("/finish", jobA).expect(t, done, "null")
 	f.call("/get", jobA).expect(t, done, "null")
 	f.call("/finish", jobA).expect(t, done, "null")
-	if removed, err := f.client.Remove(t.Context(), "a"); removed || err != nil {
-		t.Errorf("the job was left: %v", err)
+	if was, err := f.client.Remove(t.Context(), "a"); was != "" || err != nil {
+		t.Errorf("the job was left: %q, %v", was, err)
+	}
+}
+
+// A push of an ID that exists replaces the job, also that of another topic.
+func TestPushToAnotherTopic(t *testing.T) {
+	f := start(t, setup{})
+	f.push("a", "t", "b")
+	f.call("/push", `{"topic":"u","id":"a","delay":3600,"ttr":2,"body":"new"}`).expect(t, pushed, "null")
+	if job, err := f.client.Get(t.Context(), "a"); job.Topic != "u" || job.Body != "new" || err != nil {
+		t.Errorf("%+v, %v", job, err)
 	}
 }
 

@@ -91,7 +91,7 @@ func (a *api) push(_ http.ResponseWriter, r *http.Request, body []byte) envelope
 		return failure(complaint)
 	}
 	m := client.Message{ID: j.ID, Topic: j.Topic, Body: j.Body}
-	if _, err := a.client.Push(r.Context(), m, seconds(j.Delay), client.JobOptions{Lease: seconds(j.TTR), EmptyBody: true}); err != nil {
+	if _, err := a.client.Push(r.Context(), m, seconds(j.Delay), client.IfExists(client.Replace()), client.JobOptions{Lease: seconds(j.TTR), EmptyBody: true}); err != nil {
 		return a.failed("添加失败", "pushing failed", err)
 	}
 	a.Pushed(j.Topic, 1)

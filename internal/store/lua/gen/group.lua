@@ -14,10 +14,10 @@ local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local buckets = prefix .. 'job_bucket:'
-local REPLACE = 'replace'
+local DEFAULT = ''
 local ONCE_FORM = '^once (%d+) ?(.*)$'
 local function once_window(policy)
-  if policy == REPLACE then return nil end
+  if policy == DEFAULT then return nil end
   local ms, fingerprint = string.match(policy, ONCE_FORM)
   return ms and tonumber(ms), fingerprint
 end
@@ -36,7 +36,7 @@ local function debounced(limit, due, first)
 end
 local DEBOUNCE_FORM = '^debounce (%d+)$'
 local function debounce_limit(policy)
-  local ms = policy ~= REPLACE and string.match(policy, DEBOUNCE_FORM)
+  local ms = policy ~= DEFAULT and string.match(policy, DEBOUNCE_FORM)
   return ms and tonumber(ms)
 end
 local ADDED = 6

@@ -1,5 +1,5 @@
 -- push: stores jobs. If a job of the same ID exists, the policy decides.
-local REPLACE = 'replace'
+local DEFAULT = ''
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -7,12 +7,13 @@ local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
+local REPLACE = 'replace'
 local call, ARGV = redis.call, ARGV -- globals are slower
 
 -- A plain push, which most are: one new waiting job of a known topic. It returns before the definitions that only other pushes need, which
 -- would cost as much as its commands.
 local policy, id = ARGV[5], ARGV[7]
-local is_plain = #ARGV == 10 and ARGV[1] == '0' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
+local is_plain = #ARGV == 10 and ARGV[1] == '0' and (policy == DEFAULT or not string.find(policy, ' ', 1, true))
 local is_new = is_plain and call('EXISTS', buckets .. id) == 0
 if is_new and ARGV[10] ~= '0' then
   local name, due, lifetime = buckets .. id, ARGV[10] + 0, ARGV[4] + 0
@@ -171,7 +172,8 @@ end
 
 if is_plain and policy ~= REFUSE and ARGV[10] ~= '0' then -- a job that waits is replaced by one that waits
   local name, waits = buckets .. ARGV[7], call('ZSCORE', pool, ARGV[7])
-  if waits and not is_lease(waits) and type(redis.pcall('HGET', name, 'topic')) == 'string' then
+  local was = waits and not is_lease(waits) and redis.pcall('HGET', name, 'topic')
+  if was == ARGV[8] or policy == REPLACE and type(was) == 'string' then
     local due, what = now - ARGV[10], nil
     if tonumber(ARGV[10]) > 0 then due = tonumber(ARGV[10]) end
     due, what = replaced_due(policy, due_of(waits), due)
@@ -302,7 +304,7 @@ local function special(run)
   end
   local DEBOUNCE_FORM = '^debounce (%d+)$'
   local function debounce_limit(policy)
-    local ms = policy ~= REPLACE and string.match(policy, DEBOUNCE_FORM)
+    local ms = policy ~= DEFAULT and string.match(policy, DEBOUNCE_FORM)
     return ms and tonumber(ms)
   end
   local function debounced(limit, due, first)
@@ -318,7 +320,7 @@ local function special(run)
   end
   local ONCE_FORM = '^once (%d+) ?(.*)$'
   local function once_window(policy)
-    if policy == REPLACE then return nil end
+    if policy == DEFAULT then return nil end
     local ms, fingerprint = string.match(policy, ONCE_FORM)
     return ms and tonumber(ms), fingerprint
   end
@@ -327,7 +329,7 @@ local function special(run)
   local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
 
-  -- Returns why the job at ARGV[i] can't be stored: ALREADY_EXISTS, REUSED, an error's text, or nil. Then when it is due; and the job that it
+  -- Returns why the job at ARGV[i] can't be stored: ALREADY_EXISTS, REUSED, {topic}, an error's text, or nil. Then when it is due; and the job that it
   -- replaces, if any: the field ready or reserved has its topic; if this job follows it, followed has the text of its lease, and options its
   -- options.
   local function judge(name, i, due, may_exist)
@@ -347,6 +349,7 @@ local function special(run)
       end
       return ALREADY_EXISTS
     end
+    if was and was ~= ARGV[i + 1] and policy ~= REPLACE then return {was} end
     if not was then return nil, latest and debounced(latest, due) or due end
     local err = not_writable_bucket(name)
     if err then return err.err end

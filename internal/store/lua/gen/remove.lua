@@ -7,38 +7,44 @@ local function not_permitted(command, ...)
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. table.concat({command, (...)}, ' on ')) end
 end
 local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local once = prefix .. 'once'
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
+local IS_RESERVED = 11
+local WAS_RESERVED = 12
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local once = prefix .. 'once'
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
 local call, pcall = redis.call, redis.pcall
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
 local told, rest = {}, nil
-for i = 1, #ARGV do
-  local id, bucket = ARGV[i], KEYS[2 * i]
+for i = 1, #ARGV / 2 do
+  local id, bucket = ARGV[2 * i - 1], KEYS[2 * i]
   local topic = pcall('HGET', bucket, 'topic')
   local waits = call('ZSCORE', pool, id)
-  local job -- what is left to do for it: {position, topic, whether it was removed, whether it was reserved}
+  local job -- what is left to do for it: {position, topic, whether it was removed, whether it had a slot}
   if type(topic) == 'table' then
     told[#told + 1], told[#told + 2] = i, topic.err
   elseif waits then
-    -- Bucket first: an entry that is left behind means nothing without it.
-    local removed = call('DEL', bucket)
-    pcall('ZREM', once, id)
-    call('ZREM', pool, id)
-    local reserved -- whether it was reserved in a topic with slots
-    if topic and is_lease(waits) then
-      reserved = pcall('HINCRBY', reserved_counts, topic, '-1')
-      reserved = type(reserved) == 'number' and reserved
-      if reserved and reserved <= 0 then pcall('HDEL', reserved_counts, topic) end
-      reserved = reserved and reserved >= HAS_SLOTS
+    local reserved, has_slot = topic and is_lease(waits) and call('HGET', bucket, 'lease'), nil
+    local stays = reserved and ARGV[2 * i] == '1'
+    if reserved then told[#told + 1], told[#told + 2] = i, stays and IS_RESERVED or WAS_RESERVED end
+    if not stays then
+      -- Bucket first: an entry that is left behind means nothing without it.
+      local removed = call('DEL', bucket)
+      pcall('ZREM', once, id)
+      call('ZREM', pool, id)
+      if reserved then
+        local count = pcall('HINCRBY', reserved_counts, topic, '-1')
+        count = type(count) == 'number' and count
+        if count and count <= 0 then pcall('HDEL', reserved_counts, topic) end
+        has_slot = count and count >= HAS_SLOTS
+      end
+      if removed == 0 or has_slot then job = {i, topic, removed == 1, has_slot} end
     end
-    if removed == 0 or reserved then job = {i, topic, removed == 1, reserved} end
   else
     job = {i, topic}
   end
@@ -59,6 +65,8 @@ local function unlist(topic, id)
 end
 local LATER = 7
 local NOT_FOUND = 8
+local WAS_DEAD = 14
+local WAS_READY = 13
 local slots = prefix .. 'slots:'
 local queues = prefix .. 'ready_queue:'
 local entries_to_walk = 10000
@@ -131,31 +139,30 @@ local function wake_throttled(topic)
 end
 local withdrawn
 for _, job in ipairs(rest) do
-  local i, topic, removed, was_reserved = job[1], job[2], job[3], job[4]
-  local id, letter = ARGV[i], KEYS[2 * i + 1]
-  local why
-  if was_reserved then
+  local i, topic, removed, had_slot = job[1], job[2], job[3], job[4]
+  local id, letter = ARGV[2 * i - 1], KEYS[2 * i + 1]
+  local what
+  if had_slot then
     pcall('ZREM', slots .. topic, id)
     wake_throttled(topic)
   elseif topic and removed == nil then -- it is ready
     if withdrawn then
-      why = LATER
+      what = LATER
     else
-      removed, withdrawn = call('DEL', KEYS[2 * i]) == 1, true
+      removed, withdrawn, what = call('DEL', KEYS[2 * i]) == 1, true, WAS_READY
       pcall('ZREM', once, id)
       withdraw(topic, id)
     end
   end
-  if not removed and not why then
+  if not removed and what ~= LATER then
     pcall('ZREM', once, id)
     local dead = call('HGET', letter, 'topic')
     if dead then
       call('DEL', letter)
       unlist(dead, id)
-    else
-      why = NOT_FOUND
     end
+    what = dead and WAS_DEAD or NOT_FOUND
   end
-  if why then told[#told + 1], told[#told + 2] = i, why end
+  if what then told[#told + 1], told[#told + 2] = i, what end
 end
 return told

@@ -4,7 +4,7 @@
 
 -- How long a push of this policy is the only one (ms), nil for another policy; and its fingerprint, '' for none.
 local function once_window(policy)
-  if policy == REPLACE then return nil end
+  if policy == DEFAULT then return nil end
   local ms, fingerprint = string.match(policy, ONCE_FORM)
   return ms and tonumber(ms), fingerprint
 end
@@ -52,7 +52,7 @@ end
 
 -- How long after the first push of this policy a job is due at the latest (ms); nil for no bound.
 local function debounce_limit(policy)
-  local ms = policy ~= REPLACE and string.match(policy, DEBOUNCE_FORM)
+  local ms = policy ~= DEFAULT and string.match(policy, DEBOUNCE_FORM)
   return ms and tonumber(ms)
 end
 

@@ -70,7 +70,7 @@ func (p *prober) done(h http.Handler) {
 	}
 	p.ask(h, request{"POST", "/v1/jobs", `{"topic":"u","body":"another"}`, map[string]string{api.IdempotencyKey: "a key"}, nil}, 422)
 	ask(504, "POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":"1h30m","replicas":1,"replicas_timeout":0.001}`)
-	ask(504, "POST", "/v1/jobs", `{"id_base64":"/w==","topic":"t","body":"b","delay":"1h","replicas":1,"replicas_timeout":"1ms"}`)
+	ask(504, "POST", "/v1/jobs", `{"id_base64":"/w==","topic_base64":"/w==","body":"b","delay":"1h","replicas":1,"replicas_timeout":"1ms"}`)
 	ask(200, "POST", "/v1/jobs/batch", `{"jobs":[{"topic":"t","body":"b","delay":"1h","replicas":1,"replicas_timeout":"1ms"}]}`)
 	ask(200, "GET", "/v1/jobs/a", "")
 	ask(200, "GET", "/v1/jobs/%FF", "")
@@ -79,8 +79,9 @@ func (p *prober) done(h http.Handler) {
 	ask(200, "POST", "/v1/reserve?wait=10ms", `{"topics":["t"],"max":10,"lease":"1m","max_attempts":2}`)
 	ask(200, "POST", "/v1/reserve", `{"topics_base64":["/w=="]}`)
 	ask(200, "GET", "/v1/jobs/a", "")
-	ask(204, "DELETE", "/v1/jobs/a", "")
-	ask(204, "DELETE", "/v1/jobs/%FF", "")
+	ask(409, "DELETE", "/v1/jobs/a?unless_reserved=true", "")
+	ask(200, "DELETE", "/v1/jobs/a", "")
+	ask(200, "DELETE", "/v1/jobs/%FF?unless_reserved=false", "")
 
 	held := p.reserved("a")
 	one := `{"deliveries":[{"id":"a",` + held + `}]`
@@ -254,6 +255,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 
 	p.push("here", "t")
 	p.ask(h, post("/v1/jobs", `{"id":"here","topic":"t","body":"b","if_exists":"refuse"}`), 409)
+	p.ask(h, post("/v1/jobs", `{"id":"here","topic":"\u0000","body":"b"}`), 409)
 	p.ask(h, post("/v1/jobs", `{"id":"o","topic":"u","body":"b","once":"1h"}`), 409)
 	p.ask(h, get("/v1/jobs/no"), 404)
 	p.ask(h, request{method: "DELETE", path: "/v1/jobs/no"}, 404)

@@ -21,8 +21,8 @@ func main() {
 	expect(keyed, keyed.JSON201 != nil && *keyed.JSON201.Id == "key:"+key)
 	repeated := must(c.PushWithResponse(ctx, &PushParams{IdempotencyKey: &key}, NewJob{Topic: &mail, Body: &content}))
 	expect(repeated, repeated.JSON200 != nil && *repeated.JSON200.Id == "key:"+key && repeated.JSON200.Outcome == Refused)
-	forgotten := must(c.RemoveWithResponse(ctx, "key:"+key))
-	expect(forgotten, forgotten.StatusCode() == http.StatusNoContent)
+	forgotten := must(c.RemoveWithResponse(ctx, "key:"+key, nil))
+	expect(forgotten, forgotten.JSON200 != nil)
 	digest, comment, customer := "digest", `{"comment":7}`, "customer-42"
 	for _, outcome := range []Outcome{Created, Added} {
 		grouped := must(c.PushWithResponse(ctx, nil, NewJob{Topic: &digest, Body: &comment, Group: &customer, GroupQuiet: text("1m"), GroupLongest: text("15m")}))
@@ -32,8 +32,8 @@ func main() {
 	expect(got, got.JSON200 != nil && got.JSON200.State == StateWaiting && got.JSON200.Due != nil && *got.JSON200.Ttl >= 1e5)
 	rescheduled := must(c.RescheduleWithResponse(ctx, id, Rescheduling{Delay: *text("1h")}))
 	expect(rescheduled, rescheduled.StatusCode() == http.StatusNoContent)
-	removed := must(c.RemoveWithResponse(ctx, id))
-	expect(removed, removed.StatusCode() == http.StatusNoContent)
+	removed := must(c.RemoveWithResponse(ctx, id, nil))
+	expect(removed, removed.JSON200 != nil && removed.JSON200.Was == StateWaiting)
 
 	job.Delay = seconds(0)
 	batch := must(c.PushBatchWithResponse(ctx, NewJobs{Jobs: []NewJob{job, {Topic: &topic, BodyBase64: &[]byte{0xff}, Headers: &Headers{"tenant": "acme"}}}}))
@@ -91,7 +91,7 @@ func main() {
 	schedules := must(c.SchedulesWithResponse(ctx))
 	expect(schedules, schedules.JSON200 != nil && len(schedules.JSON200.Schedules) == 1 && schedules.JSON200.Schedules[0].Paused != nil)
 	gone := must(c.RemoveScheduleWithResponse(ctx, "report"))
-	expect(gone, removed.StatusCode() == http.StatusNoContent)
+	expect(gone, gone.StatusCode() == http.StatusNoContent)
 	job.Delay = text("2h")
 	another := must(c.PushWithResponse(ctx, nil, job))
 	expect(another, another.JSON201 != nil)
