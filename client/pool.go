@@ -23,15 +23,15 @@ type PoolOptions struct {
 	// Addr is host:port, or the path of a unix socket, which begins with "/", "./", "../" or "@". Empty means
 	// 127.0.0.1:6379.
 	Addr string
-	// Sentinels are the addresses of Redis Sentinels, host:port separated by commas, and SentinelMaster is the
-	// name of the master that they know. Addr must be empty then. They are dialled like the master, but with the
-	// user SentinelUsername and SentinelPassword.
-	Sentinels, SentinelMaster          string
-	SentinelUsername, SentinelPassword string
-	// Cluster are the addresses of some nodes of a Redis Cluster, host:port separated by commas; the others are
-	// discovered. Addr, Sentinels and Database must be empty then, and Partitions above 1 unless the prefix has a
-	// hash tag, as {delayer}: has. The limits below hold for each node.
-	Cluster string
+	// Sentinels are the addresses of Redis Sentinels, each host:port, and SentinelMaster is the name of the master that
+	// they know. Addr must be empty then. They are dialled like the master, but with the user SentinelUsername and
+	// SentinelPassword.
+	Sentinels                                          []string
+	SentinelMaster, SentinelUsername, SentinelPassword string
+	// Cluster are the addresses of some nodes of a Redis Cluster, each host:port; the others are discovered. Addr,
+	// Sentinels and Database must be empty then, and Partitions above 1 unless the prefix has a hash tag, as
+	// {delayer}: has. The limits below hold for each node.
+	Cluster []string
 	// Username is the ACL user; empty means Redis's default user. It is used only together with Password.
 	Username string
 	// Password is empty if Redis asks for none.
@@ -92,7 +92,7 @@ func Connect(o PoolOptions) (Redis, error) {
 // NewPool is Connect for programs that also use the connections for other things. A cluster has no single pool:
 // options that name one are an error (ErrInvalid).
 func NewPool(o PoolOptions) (*redis.Pool, error) {
-	if o.Cluster != "" {
+	if len(o.Cluster) > 0 {
 		return nil, failed("connect", "", invalid("cluster", "it is set, and a pool leads to one server: want Connect"))
 	}
 	r, err := Connect(o)
@@ -126,12 +126,12 @@ func (o PoolOptions) connect() (Redis, error) {
 		return nil, wrong
 	}
 	switch {
-	case o.Cluster != "":
-		return redisconn.NewCluster(strings.Split(o.Cluster, ","), dialer, o.pool), nil
-	case o.Sentinels != "":
+	case len(o.Cluster) > 0:
+		return redisconn.NewCluster(o.Cluster, dialer, o.pool), nil
+	case len(o.Sentinels) > 0:
 		sentinels := dialer
 		sentinels.Username, sentinels.Password, sentinels.Database = o.SentinelUsername, o.SentinelPassword, 0
-		dialer.Locator = redisconn.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), sentinels)
+		dialer.Locator = redisconn.NewSentinel(o.SentinelMaster, o.Sentinels, sentinels)
 	default:
 		dialer.Locator = redisconn.Fixed(cmp.Or(o.Addr, defaultAddr))
 	}
@@ -155,7 +155,7 @@ func (o PoolOptions) pool(dialer redisconn.Dialer) *redis.Pool {
 }
 
 func (o PoolOptions) checkSentinels() error {
-	if o.Sentinels == "" {
+	if len(o.Sentinels) == 0 {
 		if o.SentinelMaster != "" {
 			return invalid("sentinels", "there are none to ask for the master "+strconv.Quote(o.SentinelMaster))
 		}
@@ -174,14 +174,14 @@ func (o PoolOptions) checkSentinels() error {
 }
 
 func (o PoolOptions) checkCluster() error {
-	if o.Cluster == "" {
+	if len(o.Cluster) == 0 {
 		return nil
 	}
 	err := checkAddrs("cluster", o.Cluster)
 	switch {
 	case err != nil:
 		return err
-	case o.Addr != "" || o.Sentinels != "":
+	case o.Addr != "" || len(o.Sentinels) > 0:
 		return invalid("cluster", "it is set, and so is another address, or sentinels")
 	case o.Database != 0:
 		return invalid("database", fmt.Sprintf("%d: a cluster has the database 0 only", o.Database))
@@ -189,8 +189,8 @@ func (o PoolOptions) checkCluster() error {
 	return nil
 }
 
-func checkAddrs(option, addrs string) error {
-	for i, addr := range strings.Split(addrs, ",") {
+func checkAddrs(option string, addrs []string) error {
+	for i, addr := range addrs {
 		if !isHostPort(addr) { // it may be a piece of a URL, with a password
 			return invalid(option, fmt.Sprintf("number %d is not host:port", i+1))
 		}

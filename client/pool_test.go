@@ -20,16 +20,19 @@ func TestPoolDefaults(t *testing.T) {
 		rest, age    time.Duration
 		waits        bool
 	}
-	for options, want := range map[client.PoolOptions]limits{
-		{}: {32, 32, 5 * time.Minute, 0, true},
-		{MaxActive: 7, MaxIdle: 3, IdleTimeout: time.Second, MaxConnLifetime: time.Minute}: {7, 3, time.Second, time.Minute, true},
-		{MaxActive: 7}:                     {7, 7, 5 * time.Minute, 0, true},
-		{MaxActive: -1, IdleTimeout: -1}:   {0, 32, 0, 0, true},
-		{MaxIdle: -1, MaxConnLifetime: -1}: {32, 0, 5 * time.Minute, 0, true},
+	for _, c := range []struct {
+		options client.PoolOptions
+		want    limits
+	}{
+		{client.PoolOptions{}, limits{32, 32, 5 * time.Minute, 0, true}},
+		{client.PoolOptions{MaxActive: 7, MaxIdle: 3, IdleTimeout: time.Second, MaxConnLifetime: time.Minute}, limits{7, 3, time.Second, time.Minute, true}},
+		{client.PoolOptions{MaxActive: 7}, limits{7, 7, 5 * time.Minute, 0, true}},
+		{client.PoolOptions{MaxActive: -1, IdleTimeout: -1}, limits{0, 32, 0, 0, true}},
+		{client.PoolOptions{MaxIdle: -1, MaxConnLifetime: -1}, limits{32, 0, 5 * time.Minute, 0, true}},
 	} {
-		p := redistest.Must(client.NewPool(options))
-		if got := (limits{p.MaxActive, p.MaxIdle, p.IdleTimeout, p.MaxConnLifetime, p.Wait}); got != want {
-			t.Errorf("%+v: %+v, want %+v", options, got, want)
+		p := redistest.Must(client.NewPool(c.options))
+		if got := (limits{p.MaxActive, p.MaxIdle, p.IdleTimeout, p.MaxConnLifetime, p.Wait}); got != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.options, got, c.want)
 		}
 	}
 }

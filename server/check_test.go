@@ -141,7 +141,7 @@ func TestCheckInACluster(t *testing.T) {
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "such as {delayer}:") || !strings.Contains(err.Error(), "CROSSSLOT") {
 		t.Errorf("error %v, want ErrRefused, and what prefix would be right", err)
 	}
-	cluster := redistest.Must(client.Connect(client.PoolOptions{Cluster: w.Addr}))
+	cluster := redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{w.Addr}}))
 	defer cluster.Close()
 	err = New(cluster, Options{}).Check(t.Context())
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "want partitions, such as 16, or a prefix with a tag, such as {delayer}:") {
@@ -222,7 +222,7 @@ func TestCheckOneNodeOfSeveral(t *testing.T) {
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "MOVED") || !strings.Contains(err.Error(), "redis-cluster://") {
 		t.Errorf("error %v, want ErrRefused, and how to name a cluster", err)
 	}
-	cluster := redistest.Must(client.Connect(client.PoolOptions{Cluster: w.Addr}))
+	cluster := redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{w.Addr}}))
 	defer cluster.Close()
 	check(t, New(cluster, Options{Partitions: 16}).Check(t.Context()))
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +20,7 @@ func TestPartitionsInACluster(t *testing.T) {
 	c := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes")
 	connect := func() redisconn.Redis {
 		timeouts := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
-		r := redisconn.NewCluster(strings.Split(c.Addrs(), ","), timeouts, func(d redisconn.Dialer) *redis.Pool {
+		r := redisconn.NewCluster(c.Addrs(), timeouts, func(d redisconn.Dialer) *redis.Pool {
 			return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
 		})
 		t.Cleanup(func() { r.Close() })

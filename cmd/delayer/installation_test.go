@@ -237,7 +237,7 @@ func TestMoveToACluster(t *testing.T) {
 	fillAll(t, c)
 	cluster := redistest.StartCluster(t)
 	there := s
-	there.env = append(slices.Clone(s.env), "DELAYER_REDIS_CLUSTER="+cluster.Addrs(), "DELAYER_REDIS_PARTITIONS=16")
+	there.env = append(slices.Clone(s.env), "DELAYER_REDIS_CLUSTER="+strings.Join(cluster.Addrs(), ","), "DELAYER_REDIS_PARTITIONS=16")
 	first := s.run("export").stdout
 	for _, move := range []struct {
 		lines string

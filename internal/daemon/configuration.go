@@ -106,7 +106,7 @@ func (c *Configuration) useURL() error {
 		host, port = cmp.Or(p.Addr, c.Redis.Host), strconv.Itoa(c.Redis.Port)
 	}
 	return c.Override(name, map[string]string{
-		"redis.host": host, "redis.port": port, "redis.sentinels": p.Sentinels, "redis.cluster": p.Cluster,
+		"redis.host": host, "redis.port": port, "redis.sentinels": strings.Join(p.Sentinels, ","), "redis.cluster": strings.Join(p.Cluster, ","),
 		"redis.sentinel_master": p.SentinelMaster, "redis.sentinel_username": p.SentinelUsername, "redis.sentinel_password": p.SentinelPassword,
 		"redis.username": p.Username, "redis.password": p.Password, "redis.database": strconv.Itoa(p.Database), "redis.tls": fmt.Sprint(p.TLS != nil),
 		"redis.partitions": strconv.Itoa(cmp.Or(p.Partitions, c.Redis.Partitions)),
@@ -137,11 +137,11 @@ func poolOptions(r config.Redis) (client.PoolOptions, error) {
 	encryption, err := tlsConfig(r)
 	return client.PoolOptions{
 		Addr:             r.Addr(),
-		Sentinels:        strings.Join(r.Sentinels, ","),
+		Sentinels:        r.Sentinels,
 		SentinelMaster:   r.SentinelMaster,
 		SentinelUsername: r.SentinelUsername,
 		SentinelPassword: r.SentinelPassword,
-		Cluster:          strings.Join(r.Cluster, ","),
+		Cluster:          r.Cluster,
 
 		Username:        r.Username,
 		Password:        r.Password,

@@ -184,7 +184,7 @@ func TestEachMissingCommandIsNamed(t *testing.T) {
 // A user of a Cluster gets its line, too.
 func TestGrantInACluster(t *testing.T) {
 	f := redistest.StartNode(t)
-	d := New(redistest.Must(client.Connect(client.PoolOptions{Cluster: f.Addr})), "{jobs}:", fleet.Layout{})
+	d := New(redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{f.Addr}})), "{jobs}:", fleet.Layout{})
 	d.User = "u"
 	want := "redis-cli, then ACL SETUSER u ~{jobs}:* &{jobs}:* "
 	if got := d.grant(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, redistest.Rights(t, "cluster")+" (on every node)") {

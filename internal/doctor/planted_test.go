@@ -92,7 +92,7 @@ var planted = []fault{
 		redistest.Until(t, "the node refuses to serve", func() bool {
 			return strings.Contains(string(f.Do("CLUSTER", "INFO").([]byte)), "cluster_state:fail")
 		})
-		return installation{redis: redistest.Must(client.Connect(client.PoolOptions{Cluster: f.Addr})), prefix: "{jobs}:"}
+		return installation{redis: redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{f.Addr}})), prefix: "{jobs}:"}
 	}},
 	{"servers", "it was last seen", func(t *testing.T) installation { // next to one that works
 		f, now := redistest.Start(t), time.Now().UnixMilli()

@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,7 +75,7 @@ func TestInTurnWhileASlotMoves(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}, func(d redisconn.Dialer) *redis.Pool {
+	pool := redisconn.NewCluster(c.Addrs(), redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}, func(d redisconn.Dialer) *redis.Pool {
 		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial}
 	})
 	defer pool.Close()

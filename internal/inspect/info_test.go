@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestInfoOfCluster(t *testing.T) {
 	all, err := o.Info(t.Context())
 	redistest.Check(t, err)
 	for _, info := range all {
-		if !on[info.Node] || !strings.Contains(c.Addrs(), info.Node) || info.Role != "master" {
+		if !on[info.Node] || !slices.Contains(c.Addrs(), info.Node) || info.Role != "master" {
 			t.Errorf("%+v, with partitions on %v", info, on)
 		}
 	}

@@ -148,7 +148,7 @@ func onNodes(t *testing.T, remainder int) (f *fixture, away *redistest.Server) {
 	f.Inspector = New(nil, "", layout)
 	for k := range 2 {
 		node := redistest.StartNode(t)
-		pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: node.Addr}))
+		pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{node.Addr}}))
 		t.Cleanup(func() { pool.Close() })
 		on := layout.Open(pool, store.DefaultPrefix)
 		for i := k; i < 4; i += 2 {

@@ -13,7 +13,7 @@ func Reach(s *redistest.Server, o client.PoolOptions) client.PoolOptions {
 	o.Addr, o.Partitions = cmp.Or(o.Addr, s.Addr), cmp.Or(o.Partitions, s.Partitions)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, redistest.HangBound)
 	if s.Clustered {
-		o.Addr, o.Cluster = "", o.Addr
+		o.Addr, o.Cluster = "", []string{o.Addr}
 	}
 	if redistest.External != "" {
 		at, err := client.ParseURL(redistest.External)
