@@ -97,9 +97,9 @@ func TestLimitInCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	c := inCluster(t, cluster)
-	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
+	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs(), Partitions: clusterPartitions}))
 	defer pool.Close()
-	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	work := redistest.Must(server.New(pool, server.Options{}))
 	check(t, work.Check(t.Context()))
 	defer redistest.Background(t, work.Run)()
 

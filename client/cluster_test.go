@@ -37,9 +37,9 @@ func TestRightsInCluster(t *testing.T) {
 		s.SetUser(redistest.Rights(t, "daemon", "producer", "worker", "cluster"))
 	}
 	user := client.PoolOptions{Cluster: cluster.Addrs(), Partitions: clusterPartitions, Username: "u", Password: "p"}
-	pool := connect(user)
+	pool := redistest.Must(client.Connect(user))
 	defer pool.Close()
-	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	work := redistest.Must(server.New(pool, server.Options{}))
 	check(t, work.Check(t.Context()))
 	redistest.Background(t, work.Run)
 	c := redistest.Must(client.OpenPool(user))

@@ -22,15 +22,15 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	redisURL = "redis://" + redis.Addr
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr}))
+	r := redistest.Must(client.Connect(client.PoolOptions{Addr: redis.Addr}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
+	go func() { ended <- redistest.Must(server.New(r, server.Options{})).Run(ctx) }()
 
 	code := redistest.Run(m, 20)
 	cancel()
 	<-ended
-	pool.Close()
+	r.Close()
 	redis.Close()
 	os.Exit(code)
 }

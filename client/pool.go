@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -12,13 +11,14 @@ import (
 	"unicode"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // PoolOptions say how to reach Redis. The zero value is a Redis without a password on 127.0.0.1:6379.
 //
-// Of the limits and durations at the end, 0 means the default and a negative value that there is no limit. A duration
-// above 0 and below a millisecond is ErrInvalid: it was probably given without a unit.
+// In the limits and durations at the end, 0 means the default and a negative value no limit. A duration above 0 and below
+// a millisecond is ErrInvalid: it was probably given without a unit.
 type PoolOptions struct {
 	// Addr is host:port, or the path of a unix socket, which begins with "/", "./", "../" or "@". Empty means
 	// 127.0.0.1:6379.
@@ -38,8 +38,13 @@ type PoolOptions struct {
 	Password string
 	// Database is the number given to SELECT.
 	Database int
-	// Partitions is as in WithPartitions, for OpenPool: a URL may contain it. Connect and NewPool do not divide
-	// jobs: with several partitions here, they return ErrInvalid.
+	// Partitions is the number of partitions that the jobs are divided into, 1 to 1,024. The default is 1, with the
+	// original's keys. With several, the keys of each begin with the prefix and its number in braces: "delayer:{3}:". A
+	// job belongs to partition CRC16(tag) mod Partitions. The tag is the text between the first { of its ID and the next
+	// }, or else the whole ID: jobs whose IDs have the same tag are kept together. A topic is served from all
+	// partitions, and its order holds within each; priorities and weights of a worker's topics have less effect,
+	// because one call fetches several topics of one partition. The number is chosen once, and must be the same in all
+	// programs: calls of others return an error.
 	Partitions int
 	// TLS turns encryption on. An empty ServerName means the host in Addr; with sentinels, each server's own host.
 	TLS *tls.Config
@@ -67,52 +72,36 @@ const (
 	defaultIdleTimeout = 5 * time.Minute
 )
 
-// Redis is what New and server.New work on: a *redis.Pool for a single server or for the master that Sentinels
-// name, or the result of Connect, which may also be a Redis Cluster. It cannot be anything else.
-type Redis interface {
-	GetContext(ctx context.Context) (redis.Conn, error)
-	Close() error
-}
+// Redis is where jobs are kept, and in how many partitions. Make one with Connect or UsePool, for New and server.New:
+// Clients and Servers may share it.
+type Redis fleet.Redis
 
-// Connect returns the Redis that the options name, for Clients and Servers to share. Its connections have timeouts
-// for everything, calls wait for a free connection, and dead connections are noticed. Nothing is dialled before
-// the first use. A wrong option is an error (ErrInvalid).
-func Connect(o PoolOptions) (Redis, error) {
-	err := o.checkUndivided()
-	var r Redis
-	if err == nil {
-		r, err = o.connect()
-	}
+// Close closes the connections that Connect made; a pool passed to UsePool stays open. Call it after the Clients and
+// Servers have ended.
+func (r *Redis) Close() error { return (*fleet.Redis)(r).Close() }
+
+// Connect returns the Redis that the options name. Its connections have timeouts for everything, calls wait for a free
+// connection, and dead connections are noticed. Nothing is dialled before the first use. A wrong option is an error
+// (ErrInvalid).
+func Connect(o PoolOptions) (*Redis, error) {
+	conns, err := o.connections()
 	if err != nil {
 		return nil, failed("connect", "", err)
 	}
-	return r, nil
+	return (*Redis)(fleet.NewRedis(conns, o.Partitions, conns.Close)), nil
 }
 
-// NewPool is Connect for programs that also use the connections for other things. A cluster has no single pool:
-// options that name one are an error (ErrInvalid).
-func NewPool(o PoolOptions) (*redis.Pool, error) {
-	if len(o.Cluster) > 0 {
-		return nil, failed("connect", "", invalid("cluster", "it is set, and a pool leads to one server: want Connect"))
+// UsePool returns the Redis that a pool of the caller's leads to, with the jobs in that many partitions; see
+// PoolOptions.Partitions. The pool remains the caller's. It should have Wait set, and read and write timeouts. If it is
+// nil or the number wrong, New returns an error (ErrInvalid).
+func UsePool(pool *redis.Pool, partitions int) *Redis {
+	if pool == nil {
+		return nil
 	}
-	r, err := Connect(o)
-	if err != nil {
-		return nil, err
-	}
-	return r.(*redis.Pool), nil
+	return (*Redis)(fleet.NewRedis(pool, partitions, nil))
 }
 
-// checkUndivided refuses partitions, which Connect does not pass on.
-func (o PoolOptions) checkUndivided() error {
-	if o.Partitions > 1 {
-		return invalid("partitions", "connections do not divide jobs, and who uses them would not know that there are several partitions: "+
-			"want OpenPool, or none here and WithPartitions in New, or Options.Partitions of a server")
-	}
-	return nil
-}
-
-// connect is Connect for a caller who sees to the partitions.
-func (o PoolOptions) connect() (Redis, error) {
+func (o PoolOptions) connections() (redisconn.Redis, error) {
 	dialer := redisconn.Dialer{
 		Username: o.Username, Password: o.Password, Database: o.Database,
 		TLS:            o.TLS,
@@ -120,10 +109,8 @@ func (o PoolOptions) connect() (Redis, error) {
 		ReadTimeout:    limit(o.ReadTimeout, defaultTimeout),
 		WriteTimeout:   limit(o.WriteTimeout, defaultTimeout),
 	}
-	units := cmp.Or(checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
-		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
-	if wrong := cmp.Or(units, o.checkSentinels(), o.checkCluster()); wrong != nil {
-		return nil, wrong
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	switch {
 	case len(o.Cluster) > 0:
@@ -152,6 +139,18 @@ func (o PoolOptions) pool(dialer redisconn.Dialer) *redis.Pool {
 		MaxConnLifetime:     limit(o.MaxConnLifetime, 0),
 		Wait:                true,
 	}
+}
+
+func (o PoolOptions) check() error {
+	if err := fleet.CheckPartitions(o.Partitions); err != nil {
+		return fmt.Errorf("%w %w", ErrInvalid, err)
+	}
+	if o.Database < 0 {
+		return invalid("database", fmt.Sprintf("%d: want a number from 0", o.Database))
+	}
+	return cmp.Or(o.checkSentinels(), o.checkCluster(),
+		checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
+		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
 }
 
 func (o PoolOptions) checkSentinels() error {

@@ -217,7 +217,7 @@ const maxPopBatch = 1000
 // (ErrLost, Counters). If that happens, or ctx ends, after the first part, it returns the jobs that have arrived,
 // without an error.
 //
-// With several partitions (WithPartitions) each call begins with another partition, and asks the following ones,
+// With several partitions (PoolOptions.Partitions) each call begins with another partition, and asks the following ones,
 // one by one, for the rest of n, also if one does not answer.
 func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
 	got, err := c.takeBatch(ctx, "pop batch", wait.Kind{}, topic, n, nil)

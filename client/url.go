@@ -26,7 +26,7 @@ import (
 //
 // Sentinels may have a user of their own: &sentinel_username=… and &sentinel_password=…; their port is 26379.
 //
-// &partitions=16 divides the jobs as WithPartitions does.
+// &partitions=16 is PoolOptions.Partitions.
 //
 // A user part without a colon is a password, as in redis-cli. Special
 // characters are escaped as in any URL: "@" is %40, "&" is %26, "%" is %25, a blank is %20; "+" is itself.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -27,7 +26,7 @@ func TestPartitionsInACluster(t *testing.T) {
 		return r
 	}
 	const partitions = 16
-	p, log := fleet.Layout{Partitions: partitions}.Open(connect(), prefix), new(recorder)
+	p, log := fleetOn(connect(), partitions), new(recorder)
 	moved := 0
 	push := func(stores ...*store.Store) {
 		t.Helper()
@@ -38,7 +37,7 @@ func TestPartitionsInACluster(t *testing.T) {
 		log.awaitMoved(t, moved)
 	}
 	slot := func(s *store.Store) int { return c.Slot(s.Keys().JobPool()) }
-	server := New(connect(), Options{Interval: time.Hour, Logger: log.logger(), Partitions: partitions})
+	server := serverOn(connect(), partitions, Options{Interval: time.Hour, Logger: log.logger()})
 	stop := redistest.Background(t, server.Run)
 	push(p.Stores...)
 	log.expectErrors(t)

@@ -79,7 +79,7 @@ func (w *world) observed() *counter {
 	c := newCounter()
 	o := w.options()
 	o.Observer = c
-	w.server = New(w.pool(), o)
+	w.server = serverOn(w.pool(), 1, o)
 	return c
 }
 
@@ -162,7 +162,7 @@ func TestObserverOfAnUnreachableCluster(t *testing.T) {
 	cluster := redisconn.NewCluster([]string{"127.0.0.1:1"}, dialer, func(d redisconn.Dialer) *redis.Pool { return &redis.Pool{DialContext: d.Dial} })
 	defer cluster.Close()
 	c := newCounter()
-	stop := redistest.Background(t, New(cluster, Options{Partitions: 2, Interval: 10 * time.Millisecond, Observer: c}).Run)
+	stop := redistest.Background(t, serverOn(cluster, 2, Options{Interval: 10 * time.Millisecond, Observer: c}).Run)
 	redistest.Until(t, "it has failed twice", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()

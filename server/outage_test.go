@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -119,7 +120,7 @@ func TestLog(t *testing.T) {
 		return a
 	}})
 	say := func(o Options) {
-		log := New(nil, o).log
+		log := serverOn(new(redis.Pool), 1, o).log
 		logJobs(log, slog.LevelInfo, "ready", "t", store.IDs{[]byte("1"), []byte("2")})
 		log.Log(t.Context(), levelRecovered, "over")
 		log.Error("broken")

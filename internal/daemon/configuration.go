@@ -16,6 +16,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/fleet"
 )
 
 // Options are what the command line says about the daemon and its configuration.
@@ -121,15 +122,18 @@ func (c Configuration) PrintWarnings(w io.Writer) {
 	}
 }
 
-// Connect opens the connections of the [redis] section. An error is one of the configuration.
-func Connect(r config.Redis) (connections client.Redis, o client.PoolOptions, err error) {
+// Connect opens the connections of the [redis] section, and the jobs there. An error is one of the configuration.
+func Connect(r config.Redis) (connections *client.Redis, jobs *fleet.Fleet, o client.PoolOptions, err error) {
 	if o, err = poolOptions(r); err == nil {
 		connections, err = client.Connect(o)
+	}
+	if err == nil {
+		jobs, err = fleet.Open((*fleet.Redis)(connections), r.Prefix)
 	}
 	if err != nil {
 		err = exit.With(exit.Usage, err)
 	}
-	return connections, o, err
+	return connections, jobs, o, err
 }
 
 // poolOptions converts the [redis] section for the client, where -1 means "none" or "no limit".
@@ -142,6 +146,7 @@ func poolOptions(r config.Redis) (client.PoolOptions, error) {
 		SentinelUsername: r.SentinelUsername,
 		SentinelPassword: r.SentinelPassword,
 		Cluster:          r.Cluster,
+		Partitions:       r.Partitions,
 
 		Username:        r.Username,
 		Password:        r.Password,

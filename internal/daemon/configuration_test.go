@@ -93,7 +93,6 @@ func TestURLGoesFirst(t *testing.T) {
 		}
 		pool, err := poolOptions(found.Redis)
 		redistest.Check(t, err)
-		pool.Partitions = found.Redis.Partitions
 		return pool
 	}
 	if p := from(Options{}); !slices.Equal(p.Sentinels, []string{"s:26379"}) || p.Password != "p" {

@@ -55,7 +55,7 @@ func TestInTurn(t *testing.T) {
 	b, server := onRedis(t)
 	pool := server.Pool()
 	pool.MaxActive = 1
-	f := Layout{Partitions: 5}.Open(pool, store.DefaultPrefix)
+	f := open(pool, 5)
 	check(t, f.Stores[0].Ping(t.Context()))
 	for i, s := range f.Stores[:3] {
 		b.do(t, "SET", s.Keys().Acked(), 10*i)
@@ -79,7 +79,7 @@ func TestInTurnWhileASlotMoves(t *testing.T) {
 		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial}
 	})
 	defer pool.Close()
-	f := Layout{Partitions: 16}.Open(pool, store.DefaultPrefix)
+	f := open(pool, 16)
 	for _, s := range f.Stores {
 		push(t, s, "before", "t", time.Hour)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -28,10 +29,10 @@ type writer struct {
 }
 
 func newWriter(t *testing.T, s *redistest.Server) *writer {
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: s.Addr}))
-	c := client.New(pool)
-	t.Cleanup(func() { c.Close(); pool.Close() })
-	return &writer{rand.New(rand.NewPCG(3, 4)), t, c, server.New(pool, server.Options{}), jobs{map[string][]string{}, map[string]string{}}, nil, 0}
+	pool := s.Pool()
+	c := clienttest.On(pool)
+	t.Cleanup(func() { c.Close() })
+	return &writer{rand.New(rand.NewPCG(3, 4)), t, c, clienttest.Server(pool, server.Options{}), jobs{map[string][]string{}, map[string]string{}}, nil, 0}
 }
 
 var aofTopics = []string{"t", "paused", "limited"}

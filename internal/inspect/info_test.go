@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -46,9 +46,9 @@ func TestInfoOfCluster(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: c.Addrs()}))
+	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: c.Addrs(), Partitions: 16}))
 	t.Cleanup(func() { pool.Close() })
-	o := New(pool, "", fleet.Layout{Partitions: 16})
+	o := New(clienttest.Jobs(pool, ""))
 	partitions, err := o.Partitions(t.Context())
 	redistest.Check(t, err)
 	on := map[string]bool{}

@@ -25,24 +25,6 @@ type Redis interface {
 	Close() error
 }
 
-// CheckRedis refuses what no Source can be made of.
-func CheckRedis(r Redis) error {
-	switch r := r.(type) {
-	case *Cluster:
-		if r != nil {
-			return nil
-		}
-	case *redis.Pool:
-		if r != nil {
-			return nil
-		}
-	case nil:
-	default:
-		return errors.New("it is neither a *redis.Pool nor made by client.Connect")
-	}
-	return errors.New("it is nil")
-}
-
 // Source gives connections to the server that has a partition.
 type Source struct {
 	pool    *redis.Pool // nil in a cluster
@@ -52,7 +34,7 @@ type Source struct {
 	inVain  atomic.Int64 // when a connection was replaced in vain, in Unix ms
 }
 
-// NewSource returns the Source of a Redis that CheckRedis accepts. In a cluster, see Of.
+// NewSource returns the Source of a Redis. In a cluster, see Of.
 func NewSource(r Redis) *Source {
 	if c, ok := r.(*Cluster); ok {
 		return &Source{cluster: c}
