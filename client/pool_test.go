@@ -238,6 +238,7 @@ func TestOpenOfAWrongOption(t *testing.T) {
 		"braces": {func() (*client.Client, error) {
 			return client.Open("redis://127.0.0.1:1?partitions=2", client.WithPrefix("{a}:"))
 		}, "prefix: "},
+		"cluster undivided":    {func() (*client.Client, error) { return client.Open("redis-cluster://127.0.0.1:1") }, "partitions: 1, but "},
 		"many partitions":      {func() (*client.Client, error) { return client.OpenPool(client.PoolOptions{Partitions: 1025}) }, "partitions: 1025 is not from 1 to 1024"},
 		"negative partitions":  {func() (*client.Client, error) { return client.OpenPool(client.PoolOptions{Partitions: -1}) }, "partitions: -1 "},
 		"negative database":    {func() (*client.Client, error) { return client.OpenPool(client.PoolOptions{Database: -1}) }, "database: -1"},

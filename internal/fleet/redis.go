@@ -48,17 +48,21 @@ func CheckPartitions(n int) error {
 // original; with several, each adds its number in braces, as in "delayer:{3}:". Before their first call the partitions check that other programs
 // have the same number, and fail with a LayoutError if not.
 func Open(r *Redis, prefix string) (*Fleet, error) {
-	prefix = cmp.Or(prefix, store.DefaultPrefix)
-	switch {
-	case r == nil || r.conns == nil:
+	if r == nil || r.conns == nil {
 		return nil, errors.New("redis: it is nil, or was not made with client.Connect or client.UsePool")
+	}
+	prefix = cmp.Or(prefix, store.DefaultPrefix)
+	source, keys := redisconn.NewSource(r.conns), store.KeysOf(prefix)
+	err := CheckPartitions(r.partitions)
+	switch {
+	case err != nil:
+		return nil, err
 	case r.partitions > 1 && strings.ContainsAny(prefix, "{}"):
 		return nil, fmt.Errorf("prefix: %s has braces, which the keys of %d partitions have themselves", store.Quote(prefix), r.partitions)
+	case r.partitions == 1 && source.InCluster() && redisconn.TagOf(prefix) == prefix:
+		return nil, fmt.Errorf("partitions: 1, but keys that begin with %s are in many slots of a cluster: want several, such as 16, "+
+			"or a prefix with a tag, such as {delayer}:, here and in all programs", store.Quote(prefix))
 	}
-	if err := CheckPartitions(r.partitions); err != nil {
-		return nil, err
-	}
-	source, keys := redisconn.NewSource(r.conns), store.KeysOf(prefix)
 	f := &Fleet{Prefix: prefix, keeper: store.At(source, keys.Partition(0)), single: store.At(source, keys)}
 	admission := store.NewAdmission(f.admit)
 	for i := range r.partitions {
