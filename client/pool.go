@@ -145,8 +145,11 @@ func (o PoolOptions) check() error {
 	if err := fleet.CheckPartitions(o.Partitions); err != nil {
 		return fmt.Errorf("%w %w", ErrInvalid, err)
 	}
-	if o.Database < 0 {
-		return invalid("database", fmt.Sprintf("%d: want a number from 0", o.Database))
+	switch {
+	case o.Addr != "" && redisconn.Network(o.Addr) == "tcp" && !isHostPort(o.Addr): // it may be a URL with a password
+		return invalid("address", "it is neither host:port nor the path of a unix socket")
+	case o.Database < 0:
+		return invalid("database", fmt.Sprintf("%d is not a number from 0", o.Database))
 	}
 	return cmp.Or(o.checkSentinels(), o.checkCluster(),
 		checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
