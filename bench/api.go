@@ -42,7 +42,7 @@ func serveAPI(name, addr, redisAddr string) error {
 		return http.ListenAndServe(addr, http.HandlerFunc(answerAtOnce))
 	}
 	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: apiIdleTimeout} // like a daemon's HTTP server
-	go server.New(must(client.Connect(o)), server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(context.Background())
+	go must(server.New(must(client.Connect(o)), server.Options{Logger: slog.New(slog.DiscardHandler)})).Run(context.Background())
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err

@@ -120,9 +120,9 @@ func startFailoverLoad(t *testing.T, c care) *failoverLoad {
 	o := client.PoolOptions{Sentinels: l.Addrs(), SentinelMaster: "m"}
 	l.client = redistest.Must(client.OpenPool(o))
 	t.Cleanup(func() { l.client.Close() })
-	pool := redistest.Must(client.NewPool(o))
-	t.Cleanup(func() { pool.Close() })
-	redistest.Background(t, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run)
+	r := redistest.Must(client.Connect(o))
+	t.Cleanup(func() { r.Close() })
+	redistest.Background(t, redistest.Must(server.New(r, server.Options{Logger: slog.New(slog.DiscardHandler)})).Run)
 	redistest.Background(t, l.push)
 	for range 16 {
 		redistest.Background(t, l.work)

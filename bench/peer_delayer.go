@@ -20,9 +20,8 @@ const (
 // delayer is ours: a client from OpenPool and a server with default options.
 type delayer struct {
 	client    *client.Client
-	served    client.Redis
+	served    *client.Redis
 	batch     int              // of PopBatch; 0 for BPop
-	parts     int              // partitions; 0 for one
 	consuming []*client.Client // one for each worker; nil if client has all
 }
 
@@ -31,18 +30,12 @@ func newDelayer(r *Redis, batch int) *delayer {
 }
 
 func newDelayerOn(o client.PoolOptions, batch int) *delayer {
-	return &delayer{must(client.OpenPool(o)), serverPool(o), batch, o.Partitions, nil}
+	return &delayer{must(client.OpenPool(o)), must(client.Connect(o)), batch, nil}
 }
 
 // openClient opens a client of our Redis.
 func (r *Run) openClient() *client.Client {
 	return must(client.OpenPool(client.PoolOptions{Addr: r.Redis.addr}))
-}
-
-// serverPool is a pool for a server, which gets the partitions in its own options.
-func serverPool(o client.PoolOptions) client.Redis {
-	o.Partitions = 0
-	return must(client.Connect(o))
 }
 
 func (p *delayer) Round(_, due time.Time) time.Time { return due }
@@ -66,7 +59,7 @@ func (p *delayer) Push(ctx context.Context, n int64, body string, due time.Time)
 
 // serve moves jobs until ctx is done.
 func (p *delayer) serve(ctx context.Context) {
-	server.New(p.served, server.Options{Logger: slog.New(slog.DiscardHandler), Interval: time.Second, Partitions: p.parts}).Run(ctx)
+	must(server.New(p.served, server.Options{Logger: slog.New(slog.DiscardHandler), Interval: time.Second})).Run(ctx)
 }
 
 func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) {

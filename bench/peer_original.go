@@ -49,12 +49,12 @@ func originalPop(conn redis.Conn) error {
 type original struct {
 	redis     *Redis
 	pool      *redis.Pool
-	served    *redis.Pool
+	served    *client.Redis
 	consuming sync.WaitGroup
 }
 
 func newOriginal(r *Redis) *original {
-	return &original{redis: r, pool: newPool("tcp", r.addr, 32), served: must(client.NewPool(client.PoolOptions{Addr: r.addr}))}
+	return &original{redis: r, pool: newPool("tcp", r.addr, 32), served: must(client.Connect(client.PoolOptions{Addr: r.addr}))}
 }
 
 func (p *original) Round(_, due time.Time) time.Time { return nextSecond(due) }
@@ -73,7 +73,7 @@ func (p *original) Push(_ context.Context, n int64, body string, due time.Time) 
 }
 
 func (p *original) Consume(ctx context.Context, workers int, got func(body string)) {
-	go server.New(p.served, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+	go must(server.New(p.served, server.Options{Logger: slog.New(slog.DiscardHandler)})).Run(ctx)
 	for range workers {
 		p.consuming.Go(func() {
 			conn := p.pool.Get()

@@ -37,7 +37,7 @@ func startCluster(masters, partitions int) place {
 			p.nodes[0].do("CLUSTER", "MEET", host, port, bus)
 		}
 	}
-	p.options.Cluster = p.nodes[0].addr
+	p.options.Cluster = []string{p.nodes[0].addr}
 	p.await()
 	return p
 }

@@ -44,11 +44,11 @@ func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) tim
 }
 
 func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget time.Duration) time.Duration {
-	pool := serverPool(o)
-	defer pool.Close()
-	conn := must(pool.GetContext(ctx))
-	defer conn.Close()
-	must(conn.Do("PING"))
+	on := must(client.Connect(o))
+	defer on.Close()
+	c := must(client.New(on))
+	check(c.Ping(ctx))
+	defer c.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	moved := newCounter(jobs)
 	ended := make(chan struct{})
@@ -57,7 +57,7 @@ func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget tim
 		defer close(ended)
 		log := slog.New(slog.NewTextHandler(io.Discard, nil))
 		hooks := server.Hooks{Moved: moved.count, Passed: moved.fail}
-		server.New(pool, server.Options{StallBudget: budget, Logger: log, Hooks: hooks, Partitions: o.Partitions}).Run(ctx)
+		must(server.New(on, server.Options{StallBudget: budget, Logger: log, Hooks: hooks})).Run(ctx)
 	}()
 	var err error
 	select {

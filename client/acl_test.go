@@ -270,7 +270,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 		"RequeueAll": func(c *client.Client) error { return errOf(c.RequeueAll(ctx, "t")) },
 		"DropAll":    func(c *client.Client) error { return errOf(c.DropAll(ctx, "t")) },
 		"servers": func(*client.Client) error {
-			s := store.New(f.newPool(client.PoolOptions{Username: "u", Password: "p"}), f.Prefix)
+			s := store.New(client.Conns(f.reached(client.PoolOptions{Username: "u", Password: "p"})), f.Prefix)
 			return cmp.Or(errOf(s.Servers(ctx)), errOf(s.Acked().Do(ctx)))
 		},
 	}}

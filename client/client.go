@@ -20,11 +20,10 @@ type Client struct {
 	fleet        *fleet.Fleet
 	calls        calls
 	takers       *fleet.Takers
-	own          Redis // closed with the Client; nil if the caller's
+	own          *Redis // closed with the Client; nil if the caller's
 	logger       *slog.Logger
 	hooks        allHooks
 	buryFailures redisconn.Reminder
-	setupErr     error // what it was made with
 
 	closing   context.Context // done when Close is called
 	close     context.CancelFunc
@@ -40,7 +39,6 @@ type Option func(*options)
 
 type options struct {
 	prefix string
-	layout fleet.Layout
 	logger *slog.Logger
 	hooks  allHooks
 }
@@ -51,16 +49,6 @@ func WithPrefix(prefix string) Option {
 	return func(o *options) { o.prefix = prefix }
 }
 
-// WithPartitions divides the jobs into n partitions, 1 to 1,024, whose keys begin with the prefix and a number in
-// braces: "delayer:{3}:". The default, also for 0, is one partition with the original's keys. A job belongs to
-// partition CRC16(tag) mod n. The tag is the text between the first { of its ID and the next }, or else the whole
-// ID: jobs whose IDs have the same tag are kept together. A topic is served from all partitions, and its order
-// holds within each; priorities and weights of a worker's topics have less effect, because one call fetches several
-// topics of one partition. n is chosen once, and must be the same in all programs: calls of others return an error.
-func WithPartitions(n int) Option {
-	return func(o *options) { o.layout.Partitions = n }
-}
-
 // WithLogger sets the logger for what would otherwise go unnoticed: a BPop that polls because this Redis user may not
 // subscribe to a channel, once; a job that cannot become a dead letter, once a minute for each topic; while calls wait, once a minute, that jobs have
 // been due for 2 s or longer though no server runs; a panic of a hook. The default is slog.Default.
@@ -68,41 +56,32 @@ func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }
 }
 
-// New makes a Client on a Redis of the caller, a *redis.Pool or the result of Connect. The caller closes it after
-// the Client.
-//
-// A pool should have Wait set, and read and write timeouts, as NewPool's has. While BPop waits, the Client has one
-// more connection, in a cluster for each partition, dialled with the pool's Dial but not counted in MaxActive.
-//
-// If the Redis or an option is nil, every call returns ErrInvalid.
-func New(r Redis, opts ...Option) *Client {
+// New makes a Client on a Redis that the caller closes after the Client. A wrong option is an error (ErrInvalid). While
+// BPop waits, the Client has one more connection, in a cluster for each partition, which does not count in
+// PoolOptions.MaxActive.
+func New(r *Redis, opts ...Option) (*Client, error) {
 	var set options
-	var wrong error
 	for _, opt := range opts {
 		if opt == nil {
-			wrong = invalid("option", "it is nil")
-		} else {
-			opt(&set)
+			return nil, failed("open", "", invalid("option", "it is nil"))
 		}
+		opt(&set)
 	}
-	if err := redisconn.CheckRedis(r); err != nil {
-		wrong = invalid("redis", err.Error())
+	jobs, err := fleet.Open((*fleet.Redis)(r), set.prefix)
+	if err != nil {
+		return nil, failed("open", "", fmt.Errorf("%w %w", ErrInvalid, err))
 	}
-	c := &Client{hooks: set.hooks, logger: cmp.Or(set.logger, slog.Default()), setupErr: wrong}
+	c := &Client{fleet: jobs, hooks: set.hooks, logger: cmp.Or(set.logger, slog.Default())}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
-	prefix := cmp.Or(set.prefix, store.DefaultPrefix)
-	if err := set.layout.Check(prefix); err != nil {
-		c.setupErr, set.layout = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), fleet.Layout{}
-	}
 	o := &batch.Owner{Running: &c.running, Closed: ErrClosed}
-	c.fleet, c.calls = set.layout.Open(r, prefix), newCalls(o)
-	c.takers = c.fleet.Takers(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: c.lost})
-	for _, s := range c.fleet.Stores {
+	c.calls = newCalls(o)
+	c.takers = jobs.Takers(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: c.lost})
+	for _, s := range jobs.Stores {
 		s.OnReplaced(c.takers.Renew)
 		s.EndWith(c.abandoned, ErrClosed)
 	}
-	return c
+	return c, nil
 }
 
 // Open makes a Client for the Redis at a URL, see ParseURL, with connections of its own, which Close closes. It does
@@ -117,16 +96,16 @@ func Open(url string, opts ...Option) (*Client, error) {
 
 // OpenPool is Open for options in place of a URL.
 func OpenPool(p PoolOptions, opts ...Option) (*Client, error) {
-	r, err := p.connect()
+	r, err := Connect(p)
 	if err != nil {
-		return nil, failed("open", "", err)
+		return nil, err
 	}
-	c := New(r, append([]Option{WithPartitions(p.Partitions)}, opts...)...)
+	c, err := New(r, opts...)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
 	c.own = r
-	if c.setupErr != nil {
-		c.Close()
-		return nil, failed("open", "", c.setupErr)
-	}
 	return c, nil
 }
 
@@ -146,7 +125,7 @@ func (c *Client) Close() error {
 	done := make(chan error, 1)
 	go func() {
 		c.running.Wait() // a pool that is closed under a call may panic
-		done <- c.closeOwn()
+		done <- c.own.Close()
 	}()
 	defer c.abandon()
 	select {
@@ -157,24 +136,14 @@ func (c *Client) Close() error {
 	}
 }
 
-func (c *Client) closeOwn() error {
-	if c.own == nil {
-		return nil
-	}
-	return c.own.Close()
-}
-
-// begin starts a call that Close must wait for; running.Done ends it. It fails if the Client is closed or
-// unusable, or if ctx is done or nil.
+// begin starts a call that Close must wait for; running.Done ends it. It fails if the Client is closed, or if
+// ctx is done or nil.
 func (c *Client) begin(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return err
 	}
 	if ctx == nil {
 		return invalid("ctx", "it is nil")
-	}
-	if c.setupErr != nil {
-		return c.setupErr
 	}
 	err := ctx.Err()
 	c.mu.Lock()

@@ -66,17 +66,14 @@ func TestClosedClient(t *testing.T) {
 	f.Expect(before)
 }
 
-func TestCloseLeavesTheCallersPool(t *testing.T) {
+func TestCloseLeavesTheCallersRedis(t *testing.T) {
 	f := start(t)
-	pool := f.Pool()
-	c := f.on(pool)
+	r := f.reached(client.PoolOptions{})
+	c := f.on(r)
 	popped := f.waiter(t.Context(), c, "t")
 	check(t, c.Close())
 	expectError(t, popped, client.ErrClosed)
-	conn, err := pool.GetContext(t.Context())
-	check(t, err)
-	defer conn.Close()
-	check(t, errOf(conn.Do("PING")))
+	check(t, f.on(r).Ping(t.Context()))
 }
 
 // Close waits for the calls in progress: each call ends as if there were no Close, or never begins.
@@ -153,7 +150,7 @@ func TestCloseOfHungRedis(t *testing.T) {
 	f := start(t, alone, undivided, onePool)
 	f.push("a", "t")
 	c, pool, sent := f.tapped()
-	one := pool.(*redis.Pool)
+	one := client.Conns(pool).(*redis.Pool)
 	one.MaxActive, one.Wait = 1, true
 	popped := f.popFromHungRedis(c, sent)
 	results := []<-chan result{

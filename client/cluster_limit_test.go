@@ -98,9 +98,9 @@ func TestLimitInCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	c := inCluster(t, cluster)
-	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
+	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs(), Partitions: clusterPartitions}))
 	defer pool.Close()
-	work := server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Partitions: clusterPartitions})
+	work := redistest.Must(server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}))
 	check(t, work.Check(t.Context()))
 	defer redistest.Background(t, work.Run)()
 

@@ -39,9 +39,9 @@ func TestRightsInCluster(t *testing.T) {
 		s.SetUser(redistest.Rights(t, "daemon", "producer", "worker", "cluster"))
 	}
 	user := client.PoolOptions{Cluster: cluster.Addrs(), Partitions: clusterPartitions, Username: "u", Password: "p"}
-	pool := connect(user)
+	pool := redistest.Must(client.Connect(user))
 	defer pool.Close()
-	work := server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Partitions: clusterPartitions})
+	work := redistest.Must(server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}))
 	check(t, work.Check(t.Context()))
 	redistest.Background(t, work.Run)
 	c := redistest.Must(client.OpenPool(user))

@@ -127,15 +127,15 @@ func TestGatheredPushesAreBounded(t *testing.T) {
 func TestDeadlineIsTheCallersOwn(t *testing.T) {
 	f := start(t, undivided)
 	dials := make(chan bool, 1)
-	c := f.on(&redis.Pool{MaxActive: 1, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
+	c := f.on(client.UsePool(&redis.Pool{MaxActive: 1, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		if deadline, ok := ctx.Deadline(); ok {
 			dials <- true
 			for time.Now().Before(deadline) { // a dial may notice before ctx does
 			}
 			return nil, os.ErrDeadlineExceeded
 		}
-		return f.Fixture.Pool().DialContext(ctx)
-	}})
+		return f.Pool().DialContext(ctx)
+	}}, 1))
 	fetch := func(ctx context.Context) <-chan error {
 		return later(func() error {
 			return errOf(c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("t"), Max: 1, NoWait: true}))

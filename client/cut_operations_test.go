@@ -10,7 +10,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
-	"github.com/mix-basic/delayer/server"
 )
 
 // cutJob is the job of the cut test, and its history.
@@ -286,11 +285,11 @@ func (j *cutJob) move(addr string) (stop func()) {
 	if addr != j.Addr {
 		o = j.reach(o)
 	}
-	pool := connect(o)
-	end := redistest.Background(j.TB, server.New(pool, j.serverOptions(5*time.Millisecond)).Run)
+	r := redistest.Must(client.Connect(o))
+	end := redistest.Background(j.TB, j.server(r, 5*time.Millisecond).Run)
 	return func() {
 		j.TB.Helper()
 		end()
-		pool.Close()
+		r.Close()
 	}
 }

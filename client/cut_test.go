@@ -144,7 +144,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	f.TB.Helper()
 	f.Flush()
 	cutter.Arm(0, false)
-	c := redistest.Must(client.OpenPool(f.reach(client.PoolOptions{Addr: cutter.Addr}), f.options()...))
+	c := redistest.Must(client.OpenPool(f.reach(client.PoolOptions{Addr: cutter.Addr}), client.WithPrefix(f.Prefix)))
 	defer c.Close()
 	j := &cutJob{fixture: f}
 	op.prepare(j)

@@ -17,7 +17,7 @@ func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (se
 	j.Flush()
 	j.Do("SCRIPT", "FLUSH")
 	cutter.Arm(n, after)
-	c := redistest.Must(client.OpenPool(j.reach(client.PoolOptions{Addr: cutter.Addr}), j.options()...))
+	c := redistest.Must(client.OpenPool(j.reach(client.PoolOptions{Addr: cutter.Addr}), client.WithPrefix(j.Prefix)))
 	defer c.Close()
 	defer j.move(j.Addr)()
 	delivered := make(chan *client.Delivery, 1)

@@ -110,7 +110,7 @@ func TestConcurrentSettlements(t *testing.T) {
 
 // holder is a pool that delays the replies to calls that name a job.
 type holder struct {
-	client.Redis
+	*client.Redis
 	*pooltest.Holder
 }
 
@@ -118,7 +118,7 @@ func (f *fixture) holdJob(id string) holder {
 	redistest.NotExternal(f.TB, "watches what its connections carry")
 	h := pooltest.NewHolder()
 	h.Hold("\r\n" + id + "\r\n")
-	return holder{pooltest.Through(f.Addr, f.Clustered, 8, h.Wrap), h}
+	return holder{pooltest.Through(f.Server, 8, h.Wrap), h}
 }
 
 // settleLater starts a call in the background, and waits until its reply is delayed.

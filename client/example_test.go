@@ -90,8 +90,8 @@ func ExampleOpenPool() {
 	// Output: true
 }
 
-// New uses a pool that the application already has.
-func ExampleNew() {
+// A Client on a pool that the application already has.
+func ExampleUsePool() {
 	pool := &redis.Pool{
 		Wait:      true,
 		MaxActive: 20,
@@ -100,10 +100,13 @@ func ExampleNew() {
 		},
 	}
 	defer pool.Close()
-	c := client.New(pool)
+	c, err := client.New(client.UsePool(pool, 1))
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer c.Close()
 
-	_, err := c.Pop(context.Background(), "empty")
+	_, err = c.Pop(context.Background(), "empty")
 	fmt.Println(errors.Is(err, client.ErrEmpty))
 	// Output: true
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
@@ -19,8 +20,17 @@ const (
 	MaxTakeCalls = wait.MaxBatches
 )
 
+// Conns returns the connections of a Redis.
+func Conns(r *Redis) redisconn.Redis { return fleet.Conns((*fleet.Redis)(r)) }
+
+// PoolOf returns the pool of a single server.
+func PoolOf(o PoolOptions) *redis.Pool {
+	conns, _ := o.connections()
+	return conns.(*redis.Pool)
+}
+
 // Connections returns how many connections the Client's own pool has.
-func (c *Client) Connections() int { return c.own.(*redis.Pool).ActiveCount() }
+func (c *Client) Connections() int { return Conns(c.own).(*redis.Pool).ActiveCount() }
 
 // Pushes returns how many push calls are in flight, and how many pushes wait for the next one.
 func (c *Client) Pushes() (underWay, gathered int) {
@@ -38,7 +48,7 @@ func (c *Client) PushesToGroups() (underWay, gathered int) {
 func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn
 	for range 4 * batch.RoundTrips {
-		conn, err := redisconn.NewSource(c.own).Of(c.fleet.Stores[0].Keys().JobPool()).Get(ctx)
+		conn, err := redisconn.NewSource(Conns(c.own)).Of(c.fleet.Stores[0].Keys().JobPool()).Get(ctx)
 		if err != nil {
 			return err
 		}

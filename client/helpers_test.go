@@ -92,32 +92,19 @@ func (f *fixture) behind(proxy string) {
 	}
 }
 
-// connect takes a connection for the test's jobs from a pool.
-func (f *fixture) connect(pool client.Redis) redis.Conn {
+// connect takes a connection for the test's jobs.
+func (f *fixture) connect(r *client.Redis) redis.Conn {
 	f.TB.Helper()
-	conn, err := redisconn.NewSource(pool).Of(f.Prefixes()[0]).Get(f.TB.Context())
+	conn, err := redisconn.NewSource(client.Conns(r)).Of(f.Prefixes()[0]).Get(f.TB.Context())
 	check(f.TB, err)
 	return conn
 }
 
-// Pool returns the Fixture's pool, or a pool of the cluster.
-func (f *fixture) Pool() client.Redis {
-	if !f.Clustered {
-		return f.Fixture.Pool()
-	}
-	return f.newPool(client.PoolOptions{ReadTimeout: hangBound})
-}
-
-// newPool opens a pool with these options.
-func (f *fixture) newPool(o client.PoolOptions) client.Redis {
-	pool := connect(f.reach(o))
-	f.TB.Cleanup(func() { pool.Close() })
-	return pool
-}
-
-// options returns the Client options that the test's jobs need.
-func (f *fixture) options() []client.Option {
-	return []client.Option{client.WithPrefix(f.Prefix), client.WithPartitions(f.Partitions)}
+// reached returns the test's Redis, reached with these options.
+func (f *fixture) reached(o client.PoolOptions) *client.Redis {
+	r := redistest.Must(client.Connect(f.reach(o)))
+	f.TB.Cleanup(func() { r.Close() })
+	return r
 }
 
 // as opens a Client whose user has only these permissions.
@@ -130,9 +117,9 @@ func (f *fixture) as(user, rights string, opts ...client.Option) *client.Client 
 	return f.openPool(client.PoolOptions{Username: user, Password: "p"}, opts...)
 }
 
-// on opens a Client on the pool.
-func (f *fixture) on(pool client.Redis) *client.Client {
-	c := client.New(pool, f.options()...)
+// on opens a Client on the test's Redis.
+func (f *fixture) on(r *client.Redis) *client.Client {
+	c := redistest.Must(client.New(r, client.WithPrefix(f.Prefix)))
 	f.TB.Cleanup(func() { c.Close() })
 	return c
 }
@@ -140,12 +127,12 @@ func (f *fixture) on(pool client.Redis) *client.Client {
 // serve runs a server until the test ends or stop is called.
 func (f *fixture) serve() (stop func()) {
 	f.TB.Helper()
-	return redistest.Background(f.TB, server.New(f.Pool(), f.serverOptions(20*time.Millisecond)).Run)
+	return redistest.Background(f.TB, f.server(f.reached(client.PoolOptions{}), 20*time.Millisecond).Run)
 }
 
-// serverOptions returns the server options that the test's jobs need.
-func (f *fixture) serverOptions(interval time.Duration) server.Options {
-	return server.Options{Logger: slog.New(slog.DiscardHandler), Interval: interval, Prefix: f.Prefix, Partitions: f.Partitions}
+// server returns a server for the test's jobs.
+func (f *fixture) server(r *client.Redis, interval time.Duration) *server.Server {
+	return redistest.Must(server.New(r, server.Options{Logger: slog.New(slog.DiscardHandler), Interval: interval, Prefix: f.Prefix}))
 }
 
 // connections returns how many connections Redis has, including the test's own. (Client has a method of that name,
@@ -163,9 +150,6 @@ var check = redistest.Check
 
 // hangBound is the longest time for anything that must happen, even on a slow machine.
 const hangBound = redistest.HangBound
-
-// connect is client.Connect for options that may have several partitions.
-var connect = clienttest.Connect
 
 // until waits until a condition holds.
 var until = redistest.Until

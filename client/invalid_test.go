@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // invalid is the error of a call with an invalid argument, and what it says.
@@ -22,7 +23,7 @@ type invalid struct {
 
 // Errors name the invalid field. Nothing is sent, and no connection is taken.
 func TestInvalid(t *testing.T) {
-	c := client.New(&redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
+	c := clienttest.On(&redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
 		t.Error("Redis was asked")
 		return nil, errors.New("no Redis")
 	}})

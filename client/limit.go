@@ -64,7 +64,7 @@ func (c *Client) checkLimit(l Limit) error {
 	case strings.ContainsAny(l.Tag, "{}\n") || len(l.Tag) > store.MaxTag:
 		return invalid("tag", fmt.Sprintf("%s has braces or is longer than %d bytes", store.Quote(l.Tag), store.MaxTag))
 	}
-	if err := c.fleet.Layout.CheckShares(store.Limit(l)); err != nil {
+	if err := c.fleet.CheckShares(store.Limit(l)); err != nil {
 		return invalid("concurrency", err.Error())
 	}
 	return nil

@@ -23,15 +23,17 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	redisURL = "redis://" + redis.Addr
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr}))
+	r := redistest.Must(client.Connect(client.PoolOptions{Addr: redis.Addr}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx) }()
+	go func() {
+		ended <- redistest.Must(server.New(r, server.Options{Logger: slog.New(slog.DiscardHandler)})).Run(ctx)
+	}()
 
 	code := redistest.Run(m, 20)
 	cancel()
 	<-ended
-	pool.Close()
+	r.Close()
 	redis.Close()
 	os.Exit(code)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
 // outcome returns the error of a method that is called with zero arguments, or its panic. tells reports whether the
@@ -48,8 +49,8 @@ func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) 
 	return nil, tells
 }
 
-// Each call returns ErrInvalid on a nil or zero Client or Delivery, on Schedules of one, and on a Client created from nil arguments. The
-// test calls all methods, so it covers future ones.
+// Each call returns ErrInvalid on a nil or zero Client or Delivery, on Schedules of one, and for zero arguments. The test calls all methods,
+// so it covers future ones.
 func TestNothingToCall(t *testing.T) {
 	pool := &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
 		t.Error("Redis was asked")
@@ -59,18 +60,16 @@ func TestNothingToCall(t *testing.T) {
 		on    any
 		close bool // Close works nevertheless
 	}{
-		"nil Client":             {on: (*client.Client)(nil)},
-		"zero Client":            {on: new(client.Client)},
-		"Client without a pool":  {client.New(nil), true},
-		"Client of a nil option": {client.New(pool, client.WithPrefix("p"), nil), true},
-		"nil Delivery":           {on: (*client.Delivery)(nil)},
-		"zero Delivery":          {on: new(client.Delivery)},
-		"Delivery of nil":        {on: (*client.Client)(nil).Delivery("t", "a", 1)},
-		"Delivery of zero":       {on: new(client.Client).Delivery("t", "a", 1)},
-		"Schedules of nil":       {on: (*client.Client)(nil).Schedules()},
-		"Schedules of zero":      {on: new(client.Client).Schedules()},
-		"zero Schedules":         {on: new(client.Schedules)},
-		"Client, of nothing":     {client.New(pool), true},
+		"nil Client":         {on: (*client.Client)(nil)},
+		"zero Client":        {on: new(client.Client)},
+		"nil Delivery":       {on: (*client.Delivery)(nil)},
+		"zero Delivery":      {on: new(client.Delivery)},
+		"Delivery of nil":    {on: (*client.Client)(nil).Delivery("t", "a", 1)},
+		"Delivery of zero":   {on: new(client.Client).Delivery("t", "a", 1)},
+		"Schedules of nil":   {on: (*client.Client)(nil).Schedules()},
+		"Schedules of zero":  {on: new(client.Client).Schedules()},
+		"zero Schedules":     {on: new(client.Schedules)},
+		"Client, of nothing": {clienttest.On(pool), true},
 	} {
 		value := reflect.ValueOf(c.on)
 		for i := range value.NumMethod() {

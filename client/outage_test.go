@@ -100,7 +100,7 @@ func TestWaitersGiveUpOnOutage(t *testing.T) {
 func TestRetriesAreSpaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
-		c := client.New(&redis.Pool{Dial: func() (redis.Conn, error) {
+		c := clienttest.On(&redis.Pool{Dial: func() (redis.Conn, error) {
 			dials.Add(1)
 			return nil, errors.New("refused")
 		}})
@@ -270,7 +270,7 @@ end`
 
 // tapped returns a Client without timeouts, its pool, and a channel that receives after each write. The Client has a
 // connection, and Redis has loaded its scripts.
-func (f *fixture) tapped() (c *client.Client, pool client.Redis, sent chan struct{}) {
+func (f *fixture) tapped() (c *client.Client, pool *client.Redis, sent chan struct{}) {
 	f.TB.Helper()
 	sent = make(chan struct{}, 100)
 	pool = f.onWrite(func() { sent <- struct{}{} })
@@ -284,9 +284,9 @@ func (f *fixture) tapped() (c *client.Client, pool client.Redis, sent chan struc
 }
 
 // onWrite returns a pool that calls sent after each write.
-func (f *fixture) onWrite(sent func()) client.Redis {
+func (f *fixture) onWrite(sent func()) *client.Redis {
 	redistest.NotExternal(f.TB, "watches what its connections carry")
-	return pooltest.Through(f.Addr, f.Clustered, 1, func(_ context.Context, conn net.Conn) net.Conn { return tap{conn, sent} })
+	return pooltest.Through(f.Server, 1, func(_ context.Context, conn net.Conn) net.Conn { return tap{conn, sent} })
 }
 
 type tap struct {

@@ -23,9 +23,9 @@ func TestPause(t *testing.T) {
 			t.Parallel()
 			f := inPartitions(t, partitions)
 			ctx := t.Context()
-			early := f.waiter(ctx, f.open(client.WithPartitions(partitions)), "t")
+			early := f.waiter(ctx, f.openPool(client.PoolOptions{Partitions: partitions}), "t")
 			check(t, f.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "why"}))
-			late := f.open(client.WithPartitions(partitions))
+			late := f.openPool(client.PoolOptions{Partitions: partitions})
 			other := background(func() (client.Message, error) { return late.BPop(ctx, hangBound, "t") })
 			for _, id := range []string{"a", "b"} {
 				check(t, errOf(f.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, 0)))
@@ -139,9 +139,7 @@ func (f *fixture) reserveAndAck(ctx context.Context, taken *tally) {
 
 // popAsBefore pops jobs of topic t as the original's clients do, until ctx ends.
 func (f *fixture) popAsBefore(ctx context.Context, taken *tally) {
-	pool := f.Pool()
-	defer pool.Close()
-	conn := f.connect(pool)
+	conn := f.connect(f.reached(client.PoolOptions{}))
 	defer conn.Close()
 	for ctx.Err() == nil {
 		if reply, err := redis.Strings(conn.Do("BRPOP", f.Prefix+"ready_queue:t", 1)); err == nil {

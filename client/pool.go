@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -12,34 +11,40 @@ import (
 	"unicode"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // PoolOptions say how to reach Redis. The zero value is a Redis without a password on 127.0.0.1:6379.
 //
-// Of the limits and durations at the end, 0 means the default and a negative value that there is no limit. A duration
-// above 0 and below a millisecond is ErrInvalid: it was probably given without a unit.
+// In the limits and durations at the end, 0 means the default and a negative value no limit. A duration above 0 and below
+// a millisecond is ErrInvalid: it was probably given without a unit.
 type PoolOptions struct {
 	// Addr is host:port, or the path of a unix socket, which begins with "/", "./", "../" or "@". Empty means
 	// 127.0.0.1:6379.
 	Addr string
-	// Sentinels are the addresses of Redis Sentinels, host:port separated by commas, and SentinelMaster is the
-	// name of the master that they know. Addr must be empty then. They are dialled like the master, but with the
-	// user SentinelUsername and SentinelPassword.
-	Sentinels, SentinelMaster          string
-	SentinelUsername, SentinelPassword string
-	// Cluster are the addresses of some nodes of a Redis Cluster, host:port separated by commas; the others are
-	// discovered. Addr, Sentinels and Database must be empty then, and Partitions above 1 unless the prefix has a
-	// hash tag, as {delayer}: has. The limits below hold for each node.
-	Cluster string
+	// Sentinels are the addresses of Redis Sentinels, each host:port, and SentinelMaster is the name of the master that
+	// they know. Addr must be empty then. They are dialled like the master, but with the user SentinelUsername and
+	// SentinelPassword.
+	Sentinels                                          []string
+	SentinelMaster, SentinelUsername, SentinelPassword string
+	// Cluster are the addresses of some nodes of a Redis Cluster, each host:port; the others are discovered. Addr,
+	// Sentinels and Database must be empty then, and Partitions above 1 unless the prefix has a hash tag, as
+	// {delayer}: has. The limits below hold for each node.
+	Cluster []string
 	// Username is the ACL user; empty means Redis's default user. It is used only together with Password.
 	Username string
 	// Password is empty if Redis asks for none.
 	Password string
 	// Database is the number given to SELECT.
 	Database int
-	// Partitions is as in WithPartitions, for OpenPool: a URL may contain it. Connect and NewPool do not divide
-	// jobs: with several partitions here, they return ErrInvalid.
+	// Partitions is the number of partitions that the jobs are divided into, 1 to 1,024. The default is 1, with the
+	// original's keys. With several, the keys of each begin with the prefix and its number in braces: "delayer:{3}:". A
+	// job belongs to partition CRC16(tag) mod Partitions. The tag is the text between the first { of its ID and the next
+	// }, or else the whole ID: jobs whose IDs have the same tag are kept together. A topic is served from all
+	// partitions, and its order holds within each; priorities and weights of a worker's topics have less effect,
+	// because one call fetches several topics of one partition. The number is chosen once, and must be the same in all
+	// programs: calls of others return an error.
 	Partitions int
 	// TLS turns encryption on. An empty ServerName means the host in Addr; with sentinels, each server's own host.
 	TLS *tls.Config
@@ -67,52 +72,36 @@ const (
 	defaultIdleTimeout = 5 * time.Minute
 )
 
-// Redis is what New and server.New work on: a *redis.Pool for a single server or for the master that Sentinels
-// name, or the result of Connect, which may also be a Redis Cluster. It cannot be anything else.
-type Redis interface {
-	GetContext(ctx context.Context) (redis.Conn, error)
-	Close() error
-}
+// Redis is where jobs are kept, and in how many partitions. Make one with Connect or UsePool, for New and server.New:
+// Clients and Servers may share it.
+type Redis fleet.Redis
 
-// Connect returns the Redis that the options name, for Clients and Servers to share. Its connections have timeouts
-// for everything, calls wait for a free connection, and dead connections are noticed. Nothing is dialled before
-// the first use. A wrong option is an error (ErrInvalid).
-func Connect(o PoolOptions) (Redis, error) {
-	err := o.checkUndivided()
-	var r Redis
-	if err == nil {
-		r, err = o.connect()
-	}
+// Close closes the connections that Connect made; a pool passed to UsePool stays open. Call it after the Clients and
+// Servers have ended.
+func (r *Redis) Close() error { return (*fleet.Redis)(r).Close() }
+
+// Connect returns the Redis that the options name. Its connections have timeouts for everything, calls wait for a free
+// connection, and dead connections are noticed. Nothing is dialled before the first use. A wrong option is an error
+// (ErrInvalid).
+func Connect(o PoolOptions) (*Redis, error) {
+	conns, err := o.connections()
 	if err != nil {
 		return nil, failed("connect", "", err)
 	}
-	return r, nil
+	return (*Redis)(fleet.NewRedis(conns, o.Partitions, conns.Close)), nil
 }
 
-// NewPool is Connect for programs that also use the connections for other things. A cluster has no single pool:
-// options that name one are an error (ErrInvalid).
-func NewPool(o PoolOptions) (*redis.Pool, error) {
-	if o.Cluster != "" {
-		return nil, failed("connect", "", invalid("cluster", "it is set, and a pool leads to one server: want Connect"))
+// UsePool returns the Redis that a pool of the caller's leads to, with the jobs in that many partitions; see
+// PoolOptions.Partitions. The pool remains the caller's. It should have Wait set, and read and write timeouts. If it is
+// nil or the number wrong, New returns an error (ErrInvalid).
+func UsePool(pool *redis.Pool, partitions int) *Redis {
+	if pool == nil {
+		return nil
 	}
-	r, err := Connect(o)
-	if err != nil {
-		return nil, err
-	}
-	return r.(*redis.Pool), nil
+	return (*Redis)(fleet.NewRedis(pool, partitions, nil))
 }
 
-// checkUndivided refuses partitions, which Connect does not pass on.
-func (o PoolOptions) checkUndivided() error {
-	if o.Partitions > 1 {
-		return invalid("partitions", "connections do not divide jobs, and who uses them would not know that there are several partitions: "+
-			"want OpenPool, or none here and WithPartitions in New, or Options.Partitions of a server")
-	}
-	return nil
-}
-
-// connect is Connect for a caller who sees to the partitions.
-func (o PoolOptions) connect() (Redis, error) {
+func (o PoolOptions) connections() (redisconn.Redis, error) {
 	dialer := redisconn.Dialer{
 		Username: o.Username, Password: o.Password, Database: o.Database,
 		TLS:            o.TLS,
@@ -120,18 +109,16 @@ func (o PoolOptions) connect() (Redis, error) {
 		ReadTimeout:    limit(o.ReadTimeout, defaultTimeout),
 		WriteTimeout:   limit(o.WriteTimeout, defaultTimeout),
 	}
-	units := cmp.Or(checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
-		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
-	if wrong := cmp.Or(units, o.checkSentinels(), o.checkCluster()); wrong != nil {
-		return nil, wrong
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	switch {
-	case o.Cluster != "":
-		return redisconn.NewCluster(strings.Split(o.Cluster, ","), dialer, o.pool), nil
-	case o.Sentinels != "":
+	case len(o.Cluster) > 0:
+		return redisconn.NewCluster(o.Cluster, dialer, o.pool), nil
+	case len(o.Sentinels) > 0:
 		sentinels := dialer
 		sentinels.Username, sentinels.Password, sentinels.Database = o.SentinelUsername, o.SentinelPassword, 0
-		dialer.Locator = redisconn.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), sentinels)
+		dialer.Locator = redisconn.NewSentinel(o.SentinelMaster, o.Sentinels, sentinels)
 	default:
 		dialer.Locator = redisconn.Fixed(cmp.Or(o.Addr, defaultAddr))
 	}
@@ -154,8 +141,23 @@ func (o PoolOptions) pool(dialer redisconn.Dialer) *redis.Pool {
 	}
 }
 
+func (o PoolOptions) check() error {
+	if err := fleet.CheckPartitions(o.Partitions); err != nil {
+		return fmt.Errorf("%w %w", ErrInvalid, err)
+	}
+	switch {
+	case o.Addr != "" && redisconn.Network(o.Addr) == "tcp" && !isHostPort(o.Addr): // it may be a URL with a password
+		return invalid("address", "it is neither host:port nor the path of a unix socket")
+	case o.Database < 0:
+		return invalid("database", fmt.Sprintf("%d is not a number from 0", o.Database))
+	}
+	return cmp.Or(o.checkSentinels(), o.checkCluster(),
+		checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
+		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
+}
+
 func (o PoolOptions) checkSentinels() error {
-	if o.Sentinels == "" {
+	if len(o.Sentinels) == 0 {
 		if o.SentinelMaster != "" {
 			return invalid("sentinels", "there are none to ask for the master "+strconv.Quote(o.SentinelMaster))
 		}
@@ -174,14 +176,14 @@ func (o PoolOptions) checkSentinels() error {
 }
 
 func (o PoolOptions) checkCluster() error {
-	if o.Cluster == "" {
+	if len(o.Cluster) == 0 {
 		return nil
 	}
 	err := checkAddrs("cluster", o.Cluster)
 	switch {
 	case err != nil:
 		return err
-	case o.Addr != "" || o.Sentinels != "":
+	case o.Addr != "" || len(o.Sentinels) > 0:
 		return invalid("cluster", "it is set, and so is another address, or sentinels")
 	case o.Database != 0:
 		return invalid("database", fmt.Sprintf("%d: a cluster has the database 0 only", o.Database))
@@ -189,8 +191,8 @@ func (o PoolOptions) checkCluster() error {
 	return nil
 }
 
-func checkAddrs(option, addrs string) error {
-	for i, addr := range strings.Split(addrs, ",") {
+func checkAddrs(option string, addrs []string) error {
+	for i, addr := range addrs {
 		if !isHostPort(addr) { // it may be a piece of a URL, with a password
 			return invalid(option, fmt.Sprintf("number %d is not host:port", i+1))
 		}

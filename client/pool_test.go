@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/server"
 )
 
 func TestPoolDefaults(t *testing.T) {
@@ -20,16 +23,19 @@ func TestPoolDefaults(t *testing.T) {
 		rest, age    time.Duration
 		waits        bool
 	}
-	for options, want := range map[client.PoolOptions]limits{
-		{}: {32, 32, 5 * time.Minute, 0, true},
-		{MaxActive: 7, MaxIdle: 3, IdleTimeout: time.Second, MaxConnLifetime: time.Minute}: {7, 3, time.Second, time.Minute, true},
-		{MaxActive: 7}:                     {7, 7, 5 * time.Minute, 0, true},
-		{MaxActive: -1, IdleTimeout: -1}:   {0, 32, 0, 0, true},
-		{MaxIdle: -1, MaxConnLifetime: -1}: {32, 0, 5 * time.Minute, 0, true},
+	for _, c := range []struct {
+		options client.PoolOptions
+		want    limits
+	}{
+		{client.PoolOptions{}, limits{32, 32, 5 * time.Minute, 0, true}},
+		{client.PoolOptions{MaxActive: 7, MaxIdle: 3, IdleTimeout: time.Second, MaxConnLifetime: time.Minute}, limits{7, 3, time.Second, time.Minute, true}},
+		{client.PoolOptions{MaxActive: 7}, limits{7, 7, 5 * time.Minute, 0, true}},
+		{client.PoolOptions{MaxActive: -1, IdleTimeout: -1}, limits{0, 32, 0, 0, true}},
+		{client.PoolOptions{MaxIdle: -1, MaxConnLifetime: -1}, limits{32, 0, 5 * time.Minute, 0, true}},
 	} {
-		p := redistest.Must(client.NewPool(options))
-		if got := (limits{p.MaxActive, p.MaxIdle, p.IdleTimeout, p.MaxConnLifetime, p.Wait}); got != want {
-			t.Errorf("%+v: %+v, want %+v", options, got, want)
+		p := client.PoolOf(c.options)
+		if got := (limits{p.MaxActive, p.MaxIdle, p.IdleTimeout, p.MaxConnLifetime, p.Wait}); got != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.options, got, c.want)
 		}
 	}
 }
@@ -137,7 +143,7 @@ func TestContextEndsTheWaitForAConnection(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
 	f.push("b", "t")
-	pool := f.newPool(client.PoolOptions{MaxActive: 1})
+	pool := f.reached(client.PoolOptions{MaxActive: 1})
 	c := f.on(pool)
 	f.expectUnchanged(func() {
 		conn := f.connect(pool)
@@ -159,7 +165,7 @@ func TestContextEndsTheWaitForAConnection(t *testing.T) {
 // PING keeps its connection.
 func TestRestedConnections(t *testing.T) {
 	f := start(t, alone)
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
+	pool := client.PoolOf(client.PoolOptions{Addr: f.Addr})
 	defer pool.Close()
 	conn, err := pool.DialContext(t.Context())
 	check(t, err)
@@ -177,7 +183,7 @@ func TestRestedConnections(t *testing.T) {
 // New also works with a pool from redigo's own example.
 func TestNewOnPlainPool(t *testing.T) {
 	f := start(t, onePool)
-	expectWaiterWorks(t, f.on(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", f.Addr) }}))
+	expectWaiterWorks(t, f.on(client.UsePool(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", f.Addr) }}, f.Partitions)))
 }
 
 func TestPrefix(t *testing.T) {
@@ -201,7 +207,7 @@ func TestDefaultTimeouts(t *testing.T) {
 	f := start(t, alone)
 	o := f.reach(client.PoolOptions{})
 	o.ReadTimeout = 0
-	used, fresh := redistest.Must(client.OpenPool(o, f.options()...)), redistest.Must(client.OpenPool(o, f.options()...))
+	used, fresh := redistest.Must(client.OpenPool(o, client.WithPrefix(f.Prefix))), redistest.Must(client.OpenPool(o, client.WithPrefix(f.Prefix)))
 	defer used.Close()
 	defer fresh.Close()
 	check(t, errOf(used.Push(t.Context(), message("a"), 0)))
@@ -222,36 +228,56 @@ func TestDefaultTimeouts(t *testing.T) {
 	}
 }
 
-// Open reports a wrong option at once.
+// A wrong option is an error at once, which names it.
 func TestOpenOfAWrongOption(t *testing.T) {
-	for name, option := range map[string]client.Option{"nil": nil, "many": client.WithPartitions(5000), "negative": client.WithPartitions(-1)} {
-		c, err := client.Open("redis://127.0.0.1:1", option)
-		if expectErr(t, name, err, client.ErrInvalid); c != nil {
+	pool := &redis.Pool{}
+	for name, c := range map[string]struct {
+		open func() (*client.Client, error)
+		part string
+	}{
+		"nil option": {func() (*client.Client, error) { return client.Open("redis://127.0.0.1:1", nil) }, "option"},
+		"braces": {func() (*client.Client, error) {
+			return client.Open("redis://127.0.0.1:1?partitions=2", client.WithPrefix("{a}:"))
+		}, "prefix: "},
+		"cluster undivided":    {func() (*client.Client, error) { return client.Open("redis-cluster://127.0.0.1:1") }, "partitions: 1, but "},
+		"many partitions":      {func() (*client.Client, error) { return client.OpenPool(client.PoolOptions{Partitions: 1025}) }, "partitions: 1025 is not from 1 to 1024"},
+		"negative partitions":  {func() (*client.Client, error) { return client.OpenPool(client.PoolOptions{Partitions: -1}) }, "partitions: -1 "},
+		"no port":              {func() (*client.Client, error) { return client.OpenPool(client.PoolOptions{Addr: "localhost"}) }, "address: "},
+		"URL for an address":   {func() (*client.Client, error) { return client.OpenPool(client.PoolOptions{Addr: "redis://u:p@h:1"}) }, "address: "},
+		"negative database":    {func() (*client.Client, error) { return client.OpenPool(client.PoolOptions{Database: -1}) }, "database: -1 "},
+		"no Redis":             {func() (*client.Client, error) { return client.New(nil) }, "redis: "},
+		"zero Redis":           {func() (*client.Client, error) { return client.New(new(client.Redis)) }, "redis: "},
+		"no pool":              {func() (*client.Client, error) { return client.New(client.UsePool(nil, 1)) }, "redis: "},
+		"partitions of a pool": {func() (*client.Client, error) { return client.New(client.UsePool(pool, 1025)) }, "partitions: 1025 "},
+	} {
+		got, err := c.open()
+		expectErr(t, name, err, client.ErrInvalid)
+		if expectText(t, name, err, "delayer: ", "invalid "+c.part); got != nil {
 			t.Errorf("%s: there is a Client", name)
 		}
 	}
 }
 
-// A pool does not divide jobs, and is not opened with several partitions. The error names OpenPool.
-func TestPoolOfPartitions(t *testing.T) {
+// The number of partitions is the Redis's, for all that is made on it. Closing it closes its own connections, and never a
+// pool of the caller's.
+func TestPartitionsOfARedis(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)
-	for _, o := range []client.PoolOptions{
-		{Partitions: 16}, {Partitions: 2},
-	} {
-		o.Addr = f.Addr
-		_, err := client.Connect(o)
-		expectText(t, fmt.Sprintf("%+v", o), err, "delayer: connect: invalid partitions: ", "want OpenPool")
-		if !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("the error is not ErrInvalid")
-		}
-		opened := redistest.Must(client.OpenPool(o))
-		defer opened.Close()
+	pool := f.Pool()
+	connected := redistest.Must(client.Connect(client.PoolOptions{Addr: f.Addr, Partitions: 16}))
+	for name, r := range map[string]*client.Redis{"Connect": connected, "UsePool": client.UsePool(pool, 16)} {
 		f.Do("FLUSHALL")
-		check(t, errOf(opened.Push(t.Context(), message("a"), 0)))
+		c := redistest.Must(client.New(r))
+		defer c.Close()
+		check(t, errOf(c.Push(t.Context(), message("a"), time.Millisecond)))
+		if n := f.Do("EXISTS", fmt.Sprintf("delayer:{%d}:job_pool", store.PartitionOf("a", 16))); n != int64(1) {
+			t.Errorf("%s: the job is not in its partition", name)
+		}
+		check(t, redistest.Must(server.New(r, server.Options{Logger: slog.New(slog.DiscardHandler)})).Check(t.Context()))
+		check(t, r.Close())
 	}
-	one := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr, Partitions: 1}))
-	defer one.Close()
-	f.Do("FLUSHALL")
-	check(t, errOf(client.New(one).Push(t.Context(), message("a"), 0)))
+	check(t, errOf(pool.Get().Do("PING")))
+	if err := errOf(redistest.Must(client.New(connected)).Get(t.Context(), "a")); err == nil {
+		t.Error("a Redis works after Close")
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -84,12 +85,12 @@ type modelRun struct {
 func (f *fixture) runAgainstModel(seed uint64) {
 	f.TB.Helper()
 	f.Flush()
-	pool := f.Pool()
-	defer pool.Close()
-	c := client.New(pool, f.options()...) // other Clients have not noticed that Redis was emptied
+	on := f.reached(client.PoolOptions{})
+	defer on.Close()
+	c := redistest.Must(client.New(on, client.WithPrefix(f.Prefix))) // other Clients have not noticed that Redis was emptied
 	defer c.Close()
 	r := &modelRun{fixture: &fixture{c, f.Server}, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
-	r.jobs = fleet.Layout{Partitions: f.Partitions}.Open(pool, f.Prefix)
+	r.jobs = clienttest.Jobs(on, f.Prefix)
 	r.old = &oldClient{f.TB, f.Conn()}
 	oldOnes := f.Partitions == 1 && !f.Clustered && r.IntN(2) == 0
 	for step := 0; step < *modelSteps && !f.TB.Failed(); step++ {

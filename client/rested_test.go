@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 // idlePool returns a pool whose n connections were just used.
 func (f *fixture) idlePool(n int) *redis.Pool {
 	f.TB.Helper()
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
+	pool := client.PoolOf(client.PoolOptions{Addr: f.Addr})
 	f.TB.Cleanup(func() { pool.Close() })
 	conns := make([]redis.Conn, n)
 	for i := range conns {
@@ -67,7 +66,7 @@ func TestShortDeadlinesLeaveThePool(t *testing.T) {
 	f.Fetch(t.Context(), clienttest.Ready("t", 1, 0))
 	const rested = 30
 	pool, ids := f.restedPool(rested)
-	c := client.New(pool)
+	c := clienttest.On(pool)
 	defer c.Close()
 	f.Hang()
 	var callers sync.WaitGroup
@@ -122,7 +121,7 @@ func TestRestedConnectionsThatAreDead(t *testing.T) {
 
 // get makes a call that needs a connection of the pool.
 func get(ctx context.Context, pool *redis.Pool) error {
-	_, err := client.New(pool).Get(ctx, "none")
+	_, err := clienttest.On(pool).Get(ctx, "none")
 	if errors.Is(err, client.ErrNotFound) {
 		return nil
 	}
@@ -135,7 +134,7 @@ func TestRestedConnectionsOfABusyRedis(t *testing.T) {
 	f := start(t, settings("--lua-time-limit", "1"), onePool)
 	pool, _ := f.restedPool(3)
 	busy := make(chan error, 1)
-	script := f.Fixture.Pool().Get()
+	script := f.Pool().Get()
 	defer script.Close()
 	go func() {
 		_, err := script.Do("EVAL", "while true do end", 0)

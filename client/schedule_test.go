@@ -119,7 +119,7 @@ func TestSchedulesAreRead(t *testing.T) {
 // The next occurrence is computed by Redis's clock, not by the host's, and needs no server.
 func TestNextOccurrence(t *testing.T) {
 	m := miniredis.RunT(t)
-	c := client.New(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }})
+	c := clienttest.On(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }})
 	defer c.Close()
 	for _, c2 := range []struct {
 		now      string
@@ -146,7 +146,7 @@ func TestNextOccurrence(t *testing.T) {
 }
 
 func TestScheduleInvalid(t *testing.T) {
-	c := client.New(&redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
+	c := clienttest.On(&redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
 		t.Error("Redis was asked")
 		return nil, errors.New("no Redis")
 	}})

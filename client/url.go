@@ -26,7 +26,7 @@ import (
 //
 // Sentinels may have a user of their own: &sentinel_username=… and &sentinel_password=…; their port is 26379.
 //
-// &partitions=16 divides the jobs as WithPartitions does.
+// &partitions=16 is PoolOptions.Partitions.
 //
 // A user part without a colon is a password, as in redis-cli. Special
 // characters are escaped as in any URL: "@" is %40, "&" is %26, "%" is %25, a blank is %20; "+" is itself.
@@ -49,7 +49,7 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 	if !ok {
 		return PoolOptions{}, errors.New(wantScheme)
 	}
-	var hosts string
+	var hosts []string
 	switch scheme = strings.ToLower(scheme); {
 	case strings.HasSuffix(scheme, "-sentinel"):
 		hosts, rest = cutHosts(rest, "26379")
@@ -112,7 +112,7 @@ func (o *PoolOptions) readDatabase(text string) (err error) {
 	if o.Database, err = strconv.Atoi(text); err != nil || o.Database < 0 {
 		return errors.New("the database is not a number from 0")
 	}
-	if o.Cluster != "" && o.Database != 0 {
+	if len(o.Cluster) > 0 && o.Database != 0 {
 		return errors.New("a cluster has the database 0 only")
 	}
 	return nil
@@ -135,17 +135,17 @@ func (o *PoolOptions) readPartitions(query url.Values) (err error) {
 
 // cutHosts cuts the hosts out of the URL behind its scheme, because net/url accepts only one. Hosts without a port
 // get that port.
-func cutHosts(rest, port string) (hosts, without string) {
+func cutHosts(rest, port string) (hosts []string, without string) {
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
 	}
 	begin := strings.LastIndex(rest[:end], "@") + 1
-	all := strings.Split(rest[begin:end], ",")
-	for i, host := range all {
+	hosts = strings.Split(rest[begin:end], ",")
+	for i, host := range hosts {
 		if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
-			all[i] = host + ":" + port
+			hosts[i] = host + ":" + port
 		}
 	}
-	return strings.Join(all, ","), rest[:begin] + rest[end:]
+	return hosts, rest[:begin] + rest[end:]
 }

@@ -3,6 +3,7 @@ package client_test
 import (
 	"crypto/tls"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -27,16 +28,16 @@ func TestParseURL(t *testing.T) {
 		"REDIS://h":                                         {Addr: "h:6379"},
 		"unix:///run/redis.sock":                            {Addr: "/run/redis.sock"},
 		"unix://user:secret@/run/redis.sock?db=4":           {Addr: "/run/redis.sock", Username: "user", Password: "secret", Database: 4},
-		"redis-sentinel://user:p%40s@a,b:7000/2?master=m":   {Sentinels: "a:26379,b:7000", SentinelMaster: "m", Username: "user", Password: "p@s", Database: 2},
-		"redis-cluster://user:p%40s@a,b:7000?partitions=16": {Cluster: "a:6379,b:7000", Username: "user", Password: "p@s", Partitions: 16},
-		"redis-cluster://a/0?partitions=4":                  {Cluster: "a:6379", Partitions: 4},
-		"redis-sentinel://[::1],[::2]:7?master=m":           {Sentinels: "[::1]:26379,[::2]:7", SentinelMaster: "m"},
-		"redis-sentinel://secret@a?master=m&sentinel_username=u&sentinel_password=s%26t": {Sentinels: "a:26379", SentinelMaster: "m", Password: "secret", SentinelUsername: "u", SentinelPassword: "s&t"},
-		"redis-sentinel://a?master=m&sentinel_password=a+b%20c%2Bd%26":                   {Sentinels: "a:26379", SentinelMaster: "m", SentinelPassword: "a+b c+d&"},
+		"redis-sentinel://user:p%40s@a,b:7000/2?master=m":   {Sentinels: []string{"a:26379", "b:7000"}, SentinelMaster: "m", Username: "user", Password: "p@s", Database: 2},
+		"redis-cluster://user:p%40s@a,b:7000?partitions=16": {Cluster: []string{"a:6379", "b:7000"}, Username: "user", Password: "p@s", Partitions: 16},
+		"redis-cluster://a/0?partitions=4":                  {Cluster: []string{"a:6379"}, Partitions: 4},
+		"redis-sentinel://[::1],[::2]:7?master=m":           {Sentinels: []string{"[::1]:26379", "[::2]:7"}, SentinelMaster: "m"},
+		"redis-sentinel://secret@a?master=m&sentinel_username=u&sentinel_password=s%26t": {Sentinels: []string{"a:26379"}, SentinelMaster: "m", Password: "secret", SentinelUsername: "u", SentinelPassword: "s&t"},
+		"redis-sentinel://a?master=m&sentinel_password=a+b%20c%2Bd%26":                   {Sentinels: []string{"a:26379"}, SentinelMaster: "m", SentinelPassword: "a+b c+d&"},
 		"unix:///run/my%20redis.sock":                                                    {Addr: "/run/my redis.sock"},
 	} {
 		got, err := client.ParseURL(url)
-		if err != nil || got != want {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v, want %+v", url, got, err, want)
 		}
 	}
@@ -120,7 +121,7 @@ func FuzzParseURL(f *testing.F) {
 		if err != nil && strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("the error tells the password: %v", err)
 		}
-		if err == nil && ((o.Addr == "") == (o.Sentinels == "") || o.Database < 0) {
+		if err == nil && ((o.Addr == "") == (len(o.Sentinels) == 0) || o.Database < 0) {
 			t.Errorf("read as %+v", o)
 		}
 	})
@@ -151,7 +152,7 @@ func TestInvalidSentinels(t *testing.T) {
 		"[::1]:1,[::1]:-1":  "number 2",
 		"[::1]:1,[::1]:1.0": "number 2",
 	} {
-		_, err := client.OpenPool(client.PoolOptions{Sentinels: sentinels, SentinelMaster: "m"})
+		_, err := client.OpenPool(client.PoolOptions{Sentinels: strings.Split(sentinels, ","), SentinelMaster: "m"})
 		expectText(t, sentinels, err, "sentinels: ", part, "host:port")
 		if !errors.Is(err, client.ErrInvalid) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", sentinels, err)

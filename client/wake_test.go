@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -50,7 +50,7 @@ func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
 // announceServer makes a server known that does nothing.
 func (f *fixture) announceServer() {
 	f.TB.Helper()
-	jobs := fleet.Layout{Partitions: f.Partitions}.Open(f.newPool(client.PoolOptions{}), f.Prefix)
+	jobs := clienttest.Jobs(f.reached(client.PoolOptions{}), f.Prefix)
 	check(f.TB, errOf(jobs.Stores[0].Heartbeat(store.ServerState{ID: "idle", Age: time.Second, Interval: store.AnnouncedWithin}, 0, 0).Do(f.TB.Context())))
 }
 
@@ -122,7 +122,7 @@ func TestClosedClientsAreNotWoken(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	for range 120 {
-		c := f.on(f.Pool())
+		c := f.open()
 		ctx, cancel := context.WithCancel(t.Context())
 		f.waiter(ctx, c, "t", "u")
 		until(t, "it is entered", func() bool { return f.Waiters("t") == 1 && f.Waiters("u") == 1 })

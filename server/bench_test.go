@@ -24,7 +24,7 @@ func BenchmarkBystander(b *testing.B) {
 		done := make(chan result, 1)
 		started := time.Now()
 		go func() {
-			r, err := passOf(New(w.pool(), Options{Logger: quiet}))
+			r, err := passOf(serverOn(w.pool(), 1, Options{}))
 			if err != nil {
 				b.Error(err)
 			}
@@ -72,7 +72,7 @@ func BenchmarkLateness(b *testing.B) {
 	redisServer := redistest.Start(b)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go New(redisServer.Pool(), Options{Logger: quiet, Interval: time.Second}).Run(ctx)
+	go serverOn(redisServer.Pool(), 1, Options{Interval: time.Second}).Run(ctx)
 	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: redisServer.Addr}))
 	defer c.Close()
 

@@ -138,7 +138,7 @@ func TestBrokenQueue(t *testing.T) {
 func TestBrokenQueueHeals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
+	w.server = serverOn(w.pool(), 1, Options{Interval: time.Hour, Logger: w.log.logger()})
 	w.mover().stuck.every = 20 * time.Millisecond
 	const jobs = 1000
 	w.many(jobs, 1)
@@ -179,7 +179,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 		w.push("stuck", "u", 1)
 		w.push("far", "t", "5000000000")
 		w.Do("SET", prefix+"ready_queue:u", "no list")
-		w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
+		w.server = serverOn(w.pool(), 1, Options{Interval: time.Hour, Logger: w.log.logger()})
 		w.mover().stuck.every = every
 		w.run()
 		awaitListeners(t, w.Server, 1)

@@ -145,7 +145,7 @@ func (s *Server) checkSome(ctx context.Context, movers []*mover) (c checked) {
 		return err
 	})
 	if store.InTwoSlots(c.err) {
-		c.err = fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want partitions and [redis] cluster, or a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), c.err)
+		c.err = fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want partitions and [redis] cluster, or a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.fleet.Prefix, ":"), c.err)
 	}
 	if c.err == nil {
 		c.cantSubscribe, c.err = subscribeOnce(ctx, movers)
@@ -233,7 +233,7 @@ func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 		return nil
 	}
 	return fmt.Errorf("%w %s, so that jobs may come late, by up to %v; its ACL needs &%s*%s (%s)", ErrNoChannel,
-		strings.Join(what, " or "), s.polledInterval(), s.options.Prefix, commands, strings.Join(why, "; "))
+		strings.Join(what, " or "), s.polledInterval(), s.fleet.Prefix, commands, strings.Join(why, "; "))
 }
 
 // commandOf is what the ACL needs besides channels, or nothing if only a channel was refused.
@@ -252,5 +252,5 @@ func (s *Server) advise(refused error, command string) error {
 	if !store.Refused(refused) {
 		return refused
 	}
-	return fmt.Errorf("%w; the ACL needs &%s*%s", refused, s.options.Prefix, s.commandOf(refused, command))
+	return fmt.Errorf("%w; the ACL needs &%s*%s", refused, s.fleet.Prefix, s.commandOf(refused, command))
 }

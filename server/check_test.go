@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 			if c.before != nil {
 				c.before()
 			}
-			err := New(w.poolWith(3*time.Second, c.dial...), Options{}).Check(t.Context())
+			err := serverOn(w.poolWith(3*time.Second, c.dial...), 1, Options{}).Check(t.Context())
 			if c.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -93,7 +93,7 @@ func TestCheckFeatures(t *testing.T) {
 	checkWith := func(rights string) error {
 		t.Helper()
 		w.SetUser(redistest.Rights(t, "daemon") + rights)
-		return New(w.UserPool(), Options{}).Check(t.Context())
+		return serverOn(w.UserPool(), 1, Options{}).Check(t.Context())
 	}
 	check(t, checkWith(""))
 	for rights, want := range map[string]string{
@@ -116,7 +116,7 @@ func TestCheckFeatures(t *testing.T) {
 		t.Errorf("without channels, too: %v", err)
 	}
 	w.SetUser(redistest.Rights(t, "daemon") + " -lmove -pttl")
-	err = New(w.UserPool(), Options{Partitions: 5}).Check(t.Context())
+	err = serverOn(w.UserPool(), 5, Options{}).Check(t.Context())
 	if err == nil || strings.Count(err.Error(), "paused topics") != 1 || strings.Count(err.Error(), "+lmove") != 1 {
 		t.Errorf("of five partitions: %v", err)
 	}
@@ -137,24 +137,26 @@ func TestCheckInACluster(t *testing.T) {
 		info, _ := w.Do("CLUSTER", "INFO").([]byte)
 		return strings.Contains(string(info), "cluster_state:ok")
 	})
-	err := New(w.pool(), Options{}).Check(t.Context())
+	err := serverOn(w.pool(), 1, Options{}).Check(t.Context())
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "such as {delayer}:") || !strings.Contains(err.Error(), "CROSSSLOT") {
 		t.Errorf("error %v, want ErrRefused, and what prefix would be right", err)
 	}
-	cluster := redistest.Must(client.Connect(client.PoolOptions{Cluster: w.Addr}))
-	defer cluster.Close()
-	err = New(cluster, Options{}).Check(t.Context())
-	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "want partitions, such as 16, or a prefix with a tag, such as {delayer}:") {
-		t.Errorf("error %v, want ErrRefused, and how many partitions would be right", err)
+	cluster := func(partitions int, o Options) (*Server, error) {
+		r := redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{w.Addr}, Partitions: partitions}))
+		t.Cleanup(func() { r.Close() })
+		return New(r, o)
 	}
-	check(t, New(cluster, Options{Partitions: 16}).Check(t.Context()))
+	if _, err := cluster(1, Options{}); err == nil || !strings.Contains(err.Error(), "want several, such as 16, or a prefix with a tag, such as {delayer}:") {
+		t.Errorf("error %v, want how many partitions would be right", err)
+	}
+	check(t, redistest.Must(cluster(16, Options{})).Check(t.Context()))
 	const tagged = "{delayer}:"
-	check(t, New(cluster, Options{Prefix: tagged}).Check(t.Context()))
-	w.server = New(w.pool(), Options{Prefix: tagged, Logger: w.log.logger()})
+	check(t, redistest.Must(cluster(1, Options{Prefix: tagged})).Check(t.Context()))
+	w.server = serverOn(w.pool(), 1, Options{Prefix: tagged, Logger: w.log.logger()})
 	if err := w.server.Check(t.Context()); err != nil {
 		t.Errorf("prefix %s: %v", tagged, err)
 	}
-	c := client.New(w.pool(), client.WithPrefix(tagged))
+	c := redistest.Must(client.New(client.UsePool(w.pool(), 1), client.WithPrefix(tagged)))
 	defer c.Close()
 	_, err = c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, time.Millisecond)
 	check(t, err)
@@ -176,14 +178,14 @@ func TestCheckMayPass(t *testing.T) {
 		{"unreachable", func(w *world) { w.Kill() }, "connection refused"},
 		{"hanging", func(w *world) {
 			w.Hang()
-			w.server = New(w.poolWith(100*time.Millisecond), Options{Logger: quiet})
+			w.server = serverOn(w.poolWith(100*time.Millisecond), 1, Options{})
 		}, "i/o timeout"},
 		{"replica", func(w *world) { w.Do("REPLICAOF", "127.0.0.1", "1") }, "READONLY"},
 		{"broken pool", func(w *world) { w.Do("SET", prefix+"job_pool", "no zset") }, "job pool delayer:job_pool"},
 		{"loading", func(w *world) {
 			m := miniredis.RunT(t)
 			m.SetError("LOADING Redis is loading the dataset in memory")
-			w.server = New(w.poolTo(m.Addr(), time.Second), Options{Logger: quiet})
+			w.server = serverOn(w.poolTo(m.Addr(), time.Second), 1, Options{})
 		}, "LOADING"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -218,13 +220,13 @@ func TestCheckOneNodeOfSeveral(t *testing.T) {
 			return strings.Contains(string(f.Do("CLUSTER", "INFO").([]byte)), "cluster_state:ok")
 		})
 	}
-	err := New(w.pool(), Options{Partitions: 16}).Check(t.Context())
+	err := serverOn(w.pool(), 16, Options{}).Check(t.Context())
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "MOVED") || !strings.Contains(err.Error(), "redis-cluster://") {
 		t.Errorf("error %v, want ErrRefused, and how to name a cluster", err)
 	}
-	cluster := redistest.Must(client.Connect(client.PoolOptions{Cluster: w.Addr}))
+	cluster := redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{w.Addr}, Partitions: 16}))
 	defer cluster.Close()
-	check(t, New(cluster, Options{Partitions: 16}).Check(t.Context()))
+	check(t, redistest.Must(New(cluster, Options{})).Check(t.Context()))
 }
 
 // A certificate that one side does not accept is ErrRefused, unless it has expired or is not yet valid: it may be
@@ -264,7 +266,7 @@ func TestCheckOfCertificates(t *testing.T) {
 				return conn, err
 			}}
 			defer pool.Close()
-			err = New(pool, Options{}).Check(t.Context())
+			err = serverOn(pool, 1, Options{}).Check(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrRefused) != c.refused || strings.Contains(err.Error(), ErrRefused.Error()) {
 				t.Errorf("error %v, want one with %q; ErrRefused: %v", err, c.want, c.refused)
 			}

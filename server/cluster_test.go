@@ -2,12 +2,10 @@ package server
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -21,14 +19,14 @@ func TestPartitionsInACluster(t *testing.T) {
 	c := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes")
 	connect := func() redisconn.Redis {
 		timeouts := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
-		r := redisconn.NewCluster(strings.Split(c.Addrs(), ","), timeouts, func(d redisconn.Dialer) *redis.Pool {
+		r := redisconn.NewCluster(c.Addrs(), timeouts, func(d redisconn.Dialer) *redis.Pool {
 			return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
 		})
 		t.Cleanup(func() { r.Close() })
 		return r
 	}
 	const partitions = 16
-	p, log := fleet.Layout{Partitions: partitions}.Open(connect(), prefix), new(recorder)
+	p, log := fleetOn(connect(), partitions), new(recorder)
 	moved := 0
 	push := func(stores ...*store.Store) {
 		t.Helper()
@@ -39,7 +37,7 @@ func TestPartitionsInACluster(t *testing.T) {
 		log.awaitMoved(t, moved)
 	}
 	slot := func(s *store.Store) int { return c.Slot(s.Keys().JobPool()) }
-	server := New(connect(), Options{Interval: time.Hour, Logger: log.logger(), Partitions: partitions})
+	server := serverOn(connect(), partitions, Options{Interval: time.Hour, Logger: log.logger()})
 	stop := redistest.Background(t, server.Run)
 	push(p.Stores...)
 	log.expectErrors(t)

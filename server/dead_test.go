@@ -42,7 +42,7 @@ func TestDeadLettersAreDropped(t *testing.T) {
 		{func() {}, []string{"c", "d", "e", "f"}, []string{"a", "b"}}, // as a rule after 14 days
 		{func() { w.server.SetDeadLimits(-1, 0) }, []string{"c", "d", "e", "f"}, nil},
 		{func() { w.server.SetDeadLimits(-1, 2) }, []string{"e", "f"}, []string{"c", "d"}},
-		{func() { w.server = New(w.pool(), Options{DeadMaxAge: -1, DeadMax: 1, Logger: w.log.logger()}) }, []string{"f"}, []string{"e"}},
+		{func() { w.server = serverOn(w.pool(), 1, Options{DeadMaxAge: -1, DeadMax: 1, Logger: w.log.logger()}) }, []string{"f"}, []string{"e"}},
 		{func() { w.server.SetDeadLimits(time.Hour, 0) }, nil, []string{"f"}},
 	} {
 		before, _ := w.log.lines()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"log/slog"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -20,17 +19,24 @@ func ExampleServer_Run() {
 	}
 	defer redis.Close()
 
-	pool, err := client.Connect(client.PoolOptions{Addr: redis.Addr})
+	r, err := client.Connect(client.PoolOptions{Addr: redis.Addr})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer pool.Close()
+	defer r.Close()
+	s, err := server.New(r, server.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := client.New(r)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx) }()
-
-	c := client.New(pool)
-	defer c.Close()
+	go func() { ended <- s.Run(ctx) }()
 	if _, err := c.Push(ctx, client.Message{Topic: "close_order", Body: "1001"}, 10*time.Millisecond); err != nil {
 		log.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func TestRedisHangs(t *testing.T) {
 	w := newWorld(t)
 	const jobs, topics = 5000, 10
 	w.many(jobs, topics)
-	w.server = New(w.poolWith(time.Second), w.options())
+	w.server = serverOn(w.poolWith(time.Second), 1, w.options())
 	w.onLook(func(n int) {
 		if n == 2 {
 			w.Hang()

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -17,7 +17,7 @@ import (
 // servers returns the servers with a heartbeat.
 func (w *world) servers() []store.ServerState {
 	w.TB.Helper()
-	servers, err := fleet.Layout{Partitions: len(w.server.movers)}.Open(w.Pool(), prefix).Stores[0].Servers(context.Background())
+	servers, err := fleetOn(w.Pool(), len(w.server.movers)).Stores[0].Servers(context.Background())
 	check(w.TB, err)
 	return servers
 }
@@ -41,7 +41,7 @@ func anything(store.ServerState) bool { return true }
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server = New(w.pool(), Options{Interval: 20 * time.Millisecond, Logger: w.log.logger(), Version: "1.2.3"})
+	w.server = serverOn(w.pool(), 1, Options{Interval: 20 * time.Millisecond, Logger: w.log.logger(), Version: "1.2.3"})
 	began := w.Clock()
 	stop := w.run()
 	first := w.awaitServer(t, "server", anything)
@@ -81,7 +81,7 @@ func TestHeartbeatOfSeveralServers(t *testing.T) {
 		t.Fatalf("servers %+v", servers)
 	}
 	w.run()
-	w.server = New(w.pool(), w.options())
+	w.server = serverOn(w.pool(), 1, w.options())
 	w.run()
 	until(t, "both servers alone", func() bool {
 		servers := w.servers()
@@ -164,7 +164,7 @@ func TestHeartbeatIsDue(t *testing.T) {
 			t.Errorf("%s: not due after exactly %v", name, c.want)
 		}
 	}
-	idle := &New(nil, Options{}).heartbeat
+	idle := &serverOn(new(redis.Pool), 1, Options{}).heartbeat
 	moved(idle)
 	if isDue(idle, time.Now()) {
 		t.Error("due although it doesn't run")
@@ -195,7 +195,7 @@ func TestHeartbeatDuringAPass(t *testing.T) {
 func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server = New(w.poolWith(0), w.options())
+	w.server = serverOn(w.poolWith(0), 1, w.options())
 	w.server.heartbeat.begin("", time.Second, time.Now())
 	w.server.writeHeartbeat(t.Context(), time.Now())
 	if servers := w.servers(); len(servers) != 1 {

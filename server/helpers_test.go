@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,9 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -167,8 +171,19 @@ type world struct {
 func newWorld(tb testing.TB, redisArgs ...string) *world {
 	tb.Helper()
 	w := &world{Server: redistest.Start(tb, redisArgs...), log: new(recorder), dialled: make(chan struct{}, 100)}
-	w.server = New(w.pool(), w.options())
+	w.server = serverOn(w.pool(), 1, w.options())
 	return w
+}
+
+// serverOn returns a Server for the jobs there, in that many partitions.
+func serverOn(conns redisconn.Redis, partitions int, o Options) *Server {
+	o.Logger = cmp.Or(o.Logger, quiet)
+	return redistest.Must(New((*client.Redis)(fleet.NewRedis(conns, partitions, nil)), o))
+}
+
+// fleetOn returns the jobs there, in that many partitions.
+func fleetOn(conns redisconn.Redis, partitions int) *fleet.Fleet {
+	return redistest.Must(fleet.Open(fleet.NewRedis(conns, partitions, nil), prefix))
 }
 
 func (w *world) options() Options {

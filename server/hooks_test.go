@@ -83,7 +83,7 @@ func (w *world) observed() *counter {
 	c := newCounter()
 	o := w.options()
 	o.Hooks = c.hooks()
-	w.server = New(w.pool(), o)
+	w.server = serverOn(w.pool(), 1, o)
 	return c
 }
 
@@ -165,7 +165,7 @@ func TestHooksOfAnUnreachableCluster(t *testing.T) {
 	cluster := redisconn.NewCluster([]string{"127.0.0.1:1"}, dialer, func(d redisconn.Dialer) *redis.Pool { return &redis.Pool{DialContext: d.Dial} })
 	defer cluster.Close()
 	c := newCounter()
-	stop := redistest.Background(t, New(cluster, Options{Logger: quiet, Partitions: 2, Interval: 10 * time.Millisecond, Hooks: c.hooks()}).Run)
+	stop := redistest.Background(t, serverOn(cluster, 2, Options{Interval: 10 * time.Millisecond, Hooks: c.hooks()}).Run)
 	redistest.Until(t, "it has failed twice", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()

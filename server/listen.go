@@ -96,7 +96,7 @@ func (l *loop) missPushes(movers ...*mover) {
 // channel names the channel of all partitions, for log lines.
 func (s *Server) channel(of func(store.Keys) string) string {
 	if len(s.movers) > 1 {
-		return of(store.New(nil, s.options.Prefix+"{*}:").Keys())
+		return of(store.New(nil, s.fleet.Prefix+"{*}:").Keys())
 	}
 	return of(s.movers[0].store.Keys())
 }

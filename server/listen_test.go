@@ -23,7 +23,7 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 		check(t, pushTo(t.Context(), jobs, job, store.Due{After: delay}))
 	}
 	push("far", time.Hour)
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
+	w.server = serverOn(w.pool(), 1, Options{Interval: time.Hour, Logger: w.log.logger()})
 	stop := w.run()
 	// The interval in its heartbeat is no longer than heartbeats are valid: the heartbeat must not expire before the
 	// server wakes.
@@ -85,7 +85,7 @@ func (w *world) reserve(topic string, lease time.Duration) store.LeaseRef {
 func TestRunIsToldOfLeases(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
+	w.server = serverOn(w.pool(), 1, Options{Interval: time.Hour, Logger: w.log.logger()})
 	w.run()
 	awaitListeners(t, w.Server, 1)
 	for n, id := range []string{"ends", "is shortened"} {

@@ -67,7 +67,7 @@ func TestDemotedMaster(t *testing.T) {
 			for _, conn := range rested {
 				conn.Close()
 			}
-			w.server = New(pool, w.options())
+			w.server = serverOn(pool, 1, w.options())
 			w.run()
 			awaitListeners(t, old, 1)
 			old.Do("HSET", prefix+"job_bucket:a", "topic", "t", "body", "body")
@@ -111,7 +111,7 @@ func TestLongIDsOverASlowNetwork(t *testing.T) {
 			w := newWorld(t)
 			proxy := redistest.StartProxy(t, w.Addr)
 			proxy.Limit(c.bytesPerSecond)
-			w.server = New(w.poolTo(proxy.Addr, 500*time.Millisecond), Options{Logger: quiet, Interval: 10 * time.Millisecond})
+			w.server = serverOn(w.poolTo(proxy.Addr, 500*time.Millisecond), 1, Options{Interval: 10 * time.Millisecond})
 			var ids []string
 			for n := range c.jobs {
 				ids = append(ids, fmt.Sprintf("%03d", n)+strings.Repeat("x", 100<<10))
@@ -142,7 +142,7 @@ func TestPartsOfABatchKeepTheirOrder(t *testing.T) {
 			args[0] = strings.Repeat("f", 40) // unknown to Redis
 		}
 	})
-	w.server = New(pool, w.options())
+	w.server = serverOn(pool, 1, w.options())
 	w.mover().batch = batchSize{budget: 1, current: 1}
 	w.expectPass(jobs, 0)
 	if parts < jobs {
@@ -164,7 +164,7 @@ func TestPassPagesOverlap(t *testing.T) {
 			w.push(fmt.Sprint("early", pushed), "early", -pushed)
 		}
 	})
-	w.server = New(pool, w.options())
+	w.server = serverOn(pool, 1, w.options())
 	w.mover().batch = batchSize{budget: 1, current: minBatch}
 	r := w.pass()
 	if pushed == 0 {
@@ -229,7 +229,7 @@ func TestRunAfterReconnecting(t *testing.T) {
 			w.push(fmt.Sprint("job", subscribed.Add(1)), "t", 1)
 		}
 	})
-	w.server = New(pool, Options{Interval: time.Hour, Logger: w.log.logger()})
+	w.server = serverOn(pool, 1, Options{Interval: time.Hour, Logger: w.log.logger()})
 	w.run()
 	for n := range 4 {
 		w.log.awaitMoved(t, n+1)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -120,7 +121,7 @@ func TestLog(t *testing.T) {
 		return a
 	}})
 	say := func(o Options) {
-		log := New(nil, o).log
+		log := serverOn(new(redis.Pool), 1, o).log
 		logJobs(log, slog.LevelInfo, "ready", "t", store.IDs{[]byte("1"), []byte("2")})
 		log.Log(t.Context(), levelRecovered, "over")
 		log.Error("broken")
@@ -135,7 +136,7 @@ func TestLog(t *testing.T) {
 	if got, want := out.String(), "level=INFO msg=ready topic=t ids=\"[1 2]\"\nlevel=INFO+2 msg=over\nlevel=ERROR msg=broken\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if New(nil, Options{}).log != slog.Default() {
+	if (Options{}).withDefaults().Logger != slog.Default() {
 		t.Error("without a logger, want slog.Default()")
 	}
 }

@@ -17,8 +17,8 @@ import (
 // partitioned divides the world's jobs into n partitions, and gives it a server for them.
 func (w *world) partitioned(n int) *fleet.Fleet {
 	w.TB.Helper()
-	w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: n})
-	return fleet.Layout{Partitions: n}.Open(w.pool(), prefix)
+	w.server = serverOn(w.pool(), n, Options{Interval: 10 * time.Millisecond, Logger: w.log.logger()})
+	return fleetOn(w.pool(), n)
 }
 
 // pushIn stores a job in its partition as our client does.
@@ -41,7 +41,7 @@ func TestPartitions(t *testing.T) {
 			check(t, w.server.Pass(t.Context()))
 			w.expectManyMovedIn(p.Stores, jobs, topics)
 
-			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger(), Partitions: n})
+			w.server = serverOn(w.pool(), n, Options{Interval: time.Hour, Logger: w.log.logger()})
 			stop := w.run()
 			for _, s := range p.Stores {
 				until(t, "it listens", func() bool { return w.Do("PUBSUB", "NUMSUB", s.Keys().FirstDue()).([]any)[1] == int64(1) })
@@ -110,9 +110,9 @@ func TestBrokenPartition(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.user(daemonRights)
-			p := fleet.Layout{Partitions: 3}.Open(w.pool(), prefix)
+			p := fleetOn(w.pool(), 3)
 			as := w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p"))
-			w.server = New(as, Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: 3})
+			w.server = serverOn(as, 3, Options{Interval: 10 * time.Millisecond, Logger: w.log.logger()})
 			c.breaks(w)
 			for _, err := range []error{w.server.Pass(t.Context()), w.server.Check(t.Context())} {
 				if err == nil || !strings.Contains(err.Error(), "partition 1: ") || !strings.Contains(err.Error(), c.want) {
@@ -180,7 +180,7 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 	cheapest := func(partitions int) float64 {
 		w := newWorld(t)
 		passes := newCounter()
-		w.server = New(w.pool(), Options{Logger: quiet, Interval: interval, Partitions: partitions, Hooks: passes.hooks()})
+		w.server = serverOn(w.pool(), partitions, Options{Interval: interval, Hooks: passes.hooks()})
 		w.run()
 		awaitPasses := func(n int) {
 			until(t, "passes", func() bool { return passes.passesSoFar() >= n })
@@ -223,7 +223,7 @@ func commandsServed(t *testing.T, w *world) (n int) {
 // announcements, all are polled in each interval.
 func TestTurns(t *testing.T) {
 	for _, partitions := range []int{1, 2, 5, 10, 16, 64} {
-		s := New(&redis.Pool{}, Options{Interval: time.Hour, Partitions: partitions})
+		s := serverOn(&redis.Pool{}, partitions, Options{Interval: time.Hour})
 		began := time.Now()
 		l := &loop{began: began}
 		turns := min(partitions, lastTurn)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -38,7 +39,7 @@ func TestPass(t *testing.T) {
 		t.Run(fmt.Sprintf("%d jobs in %d topics", c.jobs, c.topics), func(t *testing.T) {
 			w.TB = t
 			w.many(c.jobs, c.topics)
-			w.server = New(w.pool(), Options{Logger: quiet})
+			w.server = serverOn(w.pool(), 1, Options{})
 			w.expectPass(c.jobs, 0)
 			w.expectManyMoved(c.jobs, c.topics)
 			w.expectPass(0, 0)
@@ -214,7 +215,7 @@ func TestBatchSize(t *testing.T) {
 			t.Fatalf("grows to %d only", b.size())
 		}
 	}
-	if b := New(nil, Options{}).movers[0].batch; b.size() != firstBatch {
+	if b := serverOn(new(redis.Pool), 1, Options{}).movers[0].batch; b.size() != firstBatch {
 		t.Errorf("begins with %d", b.size())
 	}
 }
@@ -249,7 +250,7 @@ func TestStallBudget(t *testing.T) {
 	}{{1, minBatch, firstBatch}, {time.Hour, firstBatch + 1, maxBatch}} {
 		const jobs = 50000
 		w.many(jobs, 1)
-		w.server = New(w.pool(), Options{Logger: quiet, StallBudget: c.budget})
+		w.server = serverOn(w.pool(), 1, Options{StallBudget: c.budget})
 		sizes := 0
 		w.onLook(func(int) { sizes = max(sizes, w.mover().batch.size()) })
 		w.expectPass(jobs, 0)

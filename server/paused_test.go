@@ -23,7 +23,7 @@ func TestPauseEnds(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
 	o.Interval = longestSleep
-	w.server = New(w.pool(), o)
+	w.server = serverOn(w.pool(), 1, o)
 	w.push("a", "t", 1)
 	redistest.Background(w.TB, w.server.Run)
 	w.log.awaitMoved(t, 1)
@@ -163,7 +163,7 @@ func TestPausesCostOneCommand(t *testing.T) {
 	w.SetUser("~delayer:{0}:* ~delayer:{3}:* ~delayer:{5}:* +@all")
 	_, err := p.Stores[5].Resume("t", 1).Do(t.Context())
 	check(t, err)
-	w.server = New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), Options{Logger: quiet, Partitions: 16})
+	w.server = serverOn(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), 16, Options{})
 	if some := numbers(); !slices.Equal(some, []int{0, 3}) {
 		t.Errorf("with keys of three partitions: partitions %d, want 0 and 3", some)
 	}

@@ -17,7 +17,7 @@ func (w *world) user(rights string) {
 	w.TB.Helper()
 	w.SetUser(rights)
 	w.log = new(recorder)
-	w.server = New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), w.options())
+	w.server = serverOn(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), 1, w.options())
 	w.mover().stuck.every = time.Hour
 }
 
@@ -139,7 +139,7 @@ func TestCheckChannels(t *testing.T) {
 // server starts with that user.
 func TestAdviceIsForPermissions(t *testing.T) {
 	t.Parallel()
-	s := New(newWorld(t).pool(), Options{Logger: quiet})
+	s := serverOn(newWorld(t).pool(), 1, Options{})
 	for _, c := range []struct {
 		why     redis.Error
 		advised bool

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -40,7 +41,7 @@ func TestRunWakesForDueJob(t *testing.T) {
 			}
 		}
 	}
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
+	w.server = serverOn(w.pool(), 1, Options{Interval: time.Hour, Logger: w.log.logger()})
 	looks := atomic.Int32{}
 	w.server.test.beforeMove = func() { looks.Add(1) }
 	stop := w.run()
@@ -58,7 +59,7 @@ func TestRunWakesForDueJob(t *testing.T) {
 
 func TestNextPass(t *testing.T) {
 	const none = time.Hour
-	m := New(nil, Options{Interval: 500 * time.Millisecond}).movers[0]
+	m := serverOn(new(redis.Pool), 1, Options{Interval: 500 * time.Millisecond}).movers[0]
 	m.loop.Store(&loop{began: time.Now()})
 	failed := errors.New("READONLY")
 	for _, c := range []struct {
@@ -114,7 +115,7 @@ func TestRunStopsMidway(t *testing.T) {
 		jobs, last = 50000, 5
 	}
 	w.many(jobs, 1)
-	w.server = New(w.pool(), w.options())
+	w.server = serverOn(w.pool(), 1, w.options())
 	ctx, cancel := context.WithCancel(t.Context())
 	looks := 0
 	w.onLook(func(n int) {
@@ -147,7 +148,7 @@ func TestRunStopsWhileRedisHangs(t *testing.T) {
 	w := newWorld(t)
 	const jobs, topics = 100, 2
 	w.many(jobs, topics)
-	w.server = New(w.poolWith(0), w.options())
+	w.server = serverOn(w.poolWith(0), 1, w.options())
 	hung := make(chan struct{})
 	w.onLook(func(int) {
 		w.Hang()
@@ -160,7 +161,7 @@ func TestRunStopsWhileRedisHangs(t *testing.T) {
 	w.log.expectErrors(t)
 
 	// Redis has either finished the running command or not; another server does the rest.
-	w.server = New(w.pool(), w.options())
+	w.server = serverOn(w.pool(), 1, w.options())
 	w.run()
 	w.awaitEmptyPool()
 	w.expectManyMoved(jobs, topics)
@@ -195,7 +196,7 @@ func TestRunStartStop(t *testing.T) {
 	pool.Get().Close()
 	before := runtime.NumGoroutine()
 	for n := range 300 {
-		w.server = New(pool, w.options())
+		w.server = serverOn(pool, 1, w.options())
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.server.Run(ctx) }()
@@ -219,19 +220,19 @@ func TestRunStartStop(t *testing.T) {
 
 // TestDefaults checks the documented zero values of Options.
 func TestDefaults(t *testing.T) {
-	m := New(nil, Options{}).movers[0]
-	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).movers[0].batch.budget
+	m := serverOn(new(redis.Pool), 1, Options{}).movers[0]
+	share := serverOn(new(redis.Pool), 1, Options{StallBudget: 2 * time.Millisecond}).movers[0].batch.budget
 	if m.server.options.Interval != time.Second || m.batch.budget != share || share != 750*time.Microsecond || m.store.Keys().JobPool() != "delayer:job_pool" {
 		t.Errorf("interval %v, budget of a batch %v, pool %s", m.server.options.Interval, m.batch.budget, m.store.Keys().JobPool())
 	}
-	if pool := New(nil, Options{Prefix: "other:"}).movers[0].store.Keys().JobPool(); pool != "other:job_pool" {
+	if pool := serverOn(new(redis.Pool), 1, Options{Prefix: "other:"}).movers[0].store.Keys().JobPool(); pool != "other:job_pool" {
 		t.Errorf("with another prefix the pool is %s", pool)
 	}
 }
 
 // For any interval, the pool is polled often enough for jobs that no push announces, and soon after a failure.
 func TestLongestSleep(t *testing.T) {
-	m := New(nil, Options{Interval: 24 * time.Hour}).movers[0]
+	m := serverOn(new(redis.Pool), 1, Options{Interval: 24 * time.Hour}).movers[0]
 	started := time.Now()
 	m.loop.Store(&loop{began: started})
 	for _, job := range []time.Time{{}, started.Add(time.Hour)} {
@@ -257,15 +258,9 @@ func TestUnusable(t *testing.T) {
 		ctx    context.Context
 		want   string
 	}{
-		"nil":             {nil, t.Context(), "not made with New"},
-		"zero":            {new(Server), t.Context(), "not made with New"},
-		"no Redis":        {New(nil, Options{}), t.Context(), "redis: it is nil"},
-		"no context":      {New(pool, Options{}), none, "ctx is nil"},
-		"tiny interval":   {New(pool, Options{Interval: 1000}), t.Context(), "Interval 1µs is less than a millisecond; in Go a number without a unit is in nanoseconds"},
-		"tiny age":        {New(pool, Options{DeadMaxAge: 14}), t.Context(), "DeadMaxAge 14ns is less than a millisecond"},
-		"many partitions": {New(pool, Options{Partitions: fleet.MaxPartitions + 1}), t.Context(), "is not from 1 to"},
-		"braces":          {New(pool, Options{Partitions: 2, Prefix: "{a}:"}), t.Context(), "has braces"},
-		"tiny, not alone": {New(pool, Options{Interval: time.Second, DeadMaxAge: time.Millisecond - 1}), t.Context(), "DeadMaxAge 999.999µs is less"},
+		"nil":        {nil, t.Context(), "not made with New"},
+		"zero":       {new(Server), t.Context(), "not made with New"},
+		"no context": {serverOn(pool, 1, Options{}), none, "ctx is nil"},
 	} {
 		for call, err := range map[string]error{"Run": c.server.Run(c.ctx), "Pass": c.server.Pass(c.ctx), "Check": c.server.Check(c.ctx)} {
 			if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) {
@@ -276,5 +271,29 @@ func TestUnusable(t *testing.T) {
 	if after := w.Do("DBSIZE"); after != before {
 		t.Errorf("%v keys, there were %v", after, before)
 	}
-	check(t, New(pool, Options{Logger: quiet, Interval: time.Millisecond, DeadMaxAge: time.Hour}).Pass(t.Context()))
+}
+
+// A wrong option is an error of New, which names it.
+func TestWrongOptions(t *testing.T) {
+	pool := &redis.Pool{}
+	one := client.UsePool(pool, 1)
+	for name, c := range map[string]struct {
+		redis   *client.Redis
+		options Options
+		want    string
+	}{
+		"no Redis":        {nil, Options{}, "redis: it is nil"},
+		"no pool":         {client.UsePool(nil, 1), Options{}, "redis: it is nil"},
+		"tiny interval":   {one, Options{Interval: 1000}, "Interval 1µs is less than a millisecond; in Go a number without a unit is in nanoseconds"},
+		"tiny age":        {one, Options{DeadMaxAge: 14}, "DeadMaxAge 14ns is less than a millisecond"},
+		"many partitions": {client.UsePool(pool, fleet.MaxPartitions+1), Options{}, "is not from 1 to"},
+		"braces":          {client.UsePool(pool, 2), Options{Prefix: "{a}:"}, "has braces"},
+		"tiny, not alone": {one, Options{Interval: time.Second, DeadMaxAge: time.Millisecond - 1}, "DeadMaxAge 999.999µs is less"},
+	} {
+		s, err := New(c.redis, c.options)
+		if s != nil || err == nil || !strings.HasPrefix(err.Error(), "server: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	serverOn(pool, 1, Options{Interval: time.Millisecond, DeadMaxAge: time.Hour})
 }

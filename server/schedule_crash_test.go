@@ -26,7 +26,7 @@ func TestKilledServer(t *testing.T) {
 		t.Skip("it is run by another test")
 	}
 	pool := &redis.Pool{MaxIdle: 4, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
-	New(pool, Options{Logger: quiet}).Run(t.Context())
+	serverOn(pool, 1, Options{}).Run(t.Context())
 }
 
 // Three servers are killed again and again, and replaced a little later, so that at times no server runs. Each

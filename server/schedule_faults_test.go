@@ -114,14 +114,14 @@ func TestRightsOfSchedules(t *testing.T) {
 	w.push("job", store.ScheduleTopic, 1e12)
 	w.push("moved", "u", 1)
 	w.SetUser(redistest.Rights(t, "daemon"))
-	w.server = New(w.UserPool(), w.options())
+	w.server = serverOn(w.UserPool(), 1, w.options())
 	stop := w.run()
 	w.awaitServer(t, "server", anything)
 	w.log.awaitMoved(t, 2)
 	stop()
 	w.expectReady("t", store.OccurrenceID("a", first))
 	w.expectReady("u", "moved")
-	w.server = New(w.pool(), w.options())
+	w.server = serverOn(w.pool(), 1, w.options())
 	if b := w.scheduled("b"); !b.Due.Equal(moved) {
 		t.Errorf("the other is %+v", b)
 	}
@@ -146,9 +146,9 @@ func TestFollowWithoutRights(t *testing.T) {
 	passWith := func(rights string) {
 		t.Helper()
 		w.SetUser(rights)
-		w.server = New(w.UserPool(), w.options())
+		w.server = serverOn(w.UserPool(), 1, w.options())
 		check(t, w.server.Pass(t.Context()))
-		w.server = New(w.pool(), w.options())
+		w.server = serverOn(w.pool(), 1, w.options())
 	}
 	passWith(redistest.Rights(t, "daemon") + " -pttl")
 	w.expectReady("t", store.OccurrenceID("b", other))

@@ -171,7 +171,7 @@ func TestRunFires(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
 	o.Interval = 50 * time.Second // nothing else would find the occurrence
-	w.server = New(w.pool(), o)
+	w.server = serverOn(w.pool(), 1, o)
 	w.run()
 	first := w.schedule(aSchedule("a", "@every 70ms"), 100*time.Millisecond)
 	until(t, "ten occurrences have passed", func() bool { return len(w.Queue("t")) >= 10 })
@@ -249,7 +249,7 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 	defer pool.Close()
 	zone, err := time.LoadLocation("Europe/Berlin")
 	check(t, err)
-	s := New(pool, Options{Logger: quiet})
+	s := serverOn(pool, 1, Options{})
 	at := time.Date(2031, 3, 29, 2, 30, 0, 0, zone) // the night before the clocks change
 	daily, often := aSchedule("daily", "30 2 * * *"), aSchedule("often", "*/30 * * * *")
 	daily.Zone, often.Zone, often.Topic = "Europe/Berlin", "Europe/Berlin", "u"
@@ -321,7 +321,7 @@ func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
 				check(t, err)
 				return at
 			}
-			server := New(pool, Options{Logger: quiet})
+			server := serverOn(pool, 1, Options{})
 			s := aSchedule("a", c.spec)
 			if c.change != nil {
 				c.change(&s)

@@ -7,7 +7,8 @@
 //
 //	redis, err := client.Connect(client.PoolOptions{Addr: "127.0.0.1:6379"})
 //	defer redis.Close()
-//	err := server.New(redis, server.Options{}).Run(ctx)
+//	s, err := server.New(redis, server.Options{})
+//	err = s.Run(ctx)
 package server
 
 import (
@@ -19,23 +20,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Options of a Server. The zero value works. Wrong options are the error of Run, Pass and Check. So is an Interval or DeadMaxAge
-// above 0 and below a millisecond: it was probably given without a unit.
+// Options of a Server. The zero value works.
 type Options struct {
 	// Interval is the longest time between two passes. 0 means 1 s, and more than 55 s means 55 s. Without permission to
 	// subscribe to announcements of pushes, more than 1 s means 1 s.
 	Interval time.Duration
 	// Prefix is what the name of every key begins with. Empty means "delayer:".
 	Prefix string
-	// Partitions is the number of partitions, as in client.WithPartitions. 0 means 1. With several, log records about one of
-	// them have the attribute "partition", its number.
-	Partitions int
 	// StallBudget is how long one batch may block Redis for its other users. Batches adapt their size to it. 0 means 2 ms.
 	StallBudget time.Duration
 	// DeadMaxAge is how long dead letters are kept. 0 means 14 days, a negative value for ever.
@@ -51,20 +48,6 @@ type Options struct {
 	Version string
 }
 
-func (o Options) check(r Redis) error {
-	if err := redisconn.CheckRedis(r); err != nil {
-		return fmt.Errorf("server: redis: %w; client.Connect makes one", err)
-	}
-	return cmp.Or(
-		o.layout().Check(cmp.Or(o.Prefix, store.DefaultPrefix)),
-		checkUnit("Interval", o.Interval), checkUnit("DeadMaxAge", o.DeadMaxAge),
-	)
-}
-
-func (o Options) layout() fleet.Layout {
-	return fleet.Layout{Partitions: o.Partitions}
-}
-
 func checkUnit(option string, d time.Duration) error {
 	if err := store.CheckUnit(d); err != nil {
 		return fmt.Errorf("server: %s %w", option, err)
@@ -74,7 +57,6 @@ func checkUnit(option string, d time.Duration) error {
 
 func (o Options) withDefaults() Options {
 	o.Interval = min(cmp.Or(max(o.Interval, 0), time.Second), longestSleep)
-	o.Prefix = cmp.Or(o.Prefix, store.DefaultPrefix)
 	o.StallBudget = cmp.Or(max(o.StallBudget, 0), 2*time.Millisecond)
 	o.DeadMaxAge = cmp.Or(o.DeadMaxAge, 14*24*time.Hour)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
@@ -84,7 +66,6 @@ func (o Options) withDefaults() Options {
 // Server moves due jobs. Make one with New.
 type Server struct {
 	options Options
-	wrong   error // wrong options
 	fleet   *fleet.Fleet
 	movers  []*mover // one for each partition
 	log     *slog.Logger
@@ -104,25 +85,20 @@ type testHooks struct {
 	askAgain   time.Duration // replaces the constant unless 0
 }
 
-// Redis is a *redis.Pool, for a single server or the master that Sentinels name, or what client.Connect makes, which may be
-// a Redis Cluster as well.
-type Redis interface {
-	GetContext(ctx context.Context) (redis.Conn, error)
-	Close() error
-}
-
-// New makes a Server on that Redis, which the caller closes after Run. If it is nil, or an option is wrong, that is the error
-// of Run, Pass and Check.
-func New(r Redis, o Options) *Server {
-	wrong := o.check(r)
-	o = o.withDefaults()
-	s := &Server{options: o, wrong: wrong, log: o.Logger, outages: newOutages(o.Logger)}
-	s.SetDeadLimits(o.DeadMaxAge, o.DeadMax)
-	layout := o.layout()
-	if wrong != nil {
-		layout = fleet.Layout{} // it may be wrong itself
+// New makes a Server on that Redis, which the caller closes after Run. A wrong option is an error. So is an Interval or DeadMaxAge
+// above 0 and below a millisecond: it was probably given without a unit. With several partitions, log records about one of
+// them have the attribute "partition", its number.
+func New(r *client.Redis, o Options) (*Server, error) {
+	if err := cmp.Or(checkUnit("Interval", o.Interval), checkUnit("DeadMaxAge", o.DeadMaxAge)); err != nil {
+		return nil, err
 	}
-	s.fleet = layout.Open(r, o.Prefix)
+	f, err := fleet.Open((*fleet.Redis)(r), o.Prefix)
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	o = o.withDefaults()
+	s := &Server{options: o, fleet: f, log: o.Logger, outages: newOutages(o.Logger)}
+	s.SetDeadLimits(o.DeadMaxAge, o.DeadMax)
 	for i, partition := range s.fleet.Stores {
 		log, outages := s.log, s.outages
 		if len(s.fleet.Stores) > 1 {
@@ -131,7 +107,7 @@ func New(r Redis, o Options) *Server {
 		}
 		s.movers = append(s.movers, newMover(s, i, partition, log, outages))
 	}
-	return s
+	return s, nil
 }
 
 // deadLimits bound the dead letters of a topic.
@@ -157,7 +133,7 @@ func (s *Server) usable(ctx context.Context) error {
 	case ctx == nil:
 		return errors.New("server: ctx is nil")
 	}
-	return s.wrong
+	return nil
 }
 
 // Pass does once what Run does all the time: it moves all due jobs, drops dead letters that are too old, and returns. When ctx

@@ -33,7 +33,7 @@ func serversNamed(ids ...string) (all []store.ServerState) {
 
 // preferring returns the partitions that the server with this ID would move if the others run.
 func preferring(id string, partitions int, others ...string) map[int]bool {
-	s := New(new(redis.Pool), Options{Partitions: partitions})
+	s := serverOn(new(redis.Pool), partitions, Options{})
 	s.heartbeat.begin("", time.Second, time.Now())
 	s.heartbeat.state.ID = id
 	s.prefer(serversNamed(others...))
@@ -90,7 +90,7 @@ func TestPrefer(t *testing.T) {
 // When that has gone, the pass is not delayed any more.
 func TestStandbyIsLater(t *testing.T) {
 	timer := &fakeTimer{}
-	s := New(&redis.Pool{}, Options{})
+	s := serverOn(&redis.Pool{}, 1, Options{})
 	m := s.movers[0]
 	m.loop.Store(&loop{timer: &wakeTimer{precise: timer}})
 	s.heartbeat.state.ID = "this"
@@ -158,7 +158,7 @@ func TestTakeOver(t *testing.T) {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			p := fleet.Layout{Partitions: partitions}.Open(w.pool(), prefix)
+			p := fleetOn(w.pool(), partitions)
 			conn := w.Pool().Get()
 			defer conn.Close()
 			var late atomic.Int64 // lateness of the last job when it was logged, in µs
@@ -172,7 +172,7 @@ func TestTakeOver(t *testing.T) {
 					late.Store(int64((now[0] + now[1]/1e6 - due[id]) * 1e6))
 				}
 			}
-			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger(), Partitions: partitions})
+			w.server = serverOn(w.pool(), partitions, Options{Interval: time.Hour, Logger: w.log.logger()})
 			w.run()
 			w.server.awaitBeat(t)
 			for _, s := range p.Stores {
@@ -265,10 +265,10 @@ func TestPassFiresWhatItRepairs(t *testing.T) {
 func TestSecondServerIdles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := fleet.Layout{Partitions: 5}.Open(w.pool(), prefix)
+	p := fleetOn(w.pool(), 5)
 	both := []*Server{}
 	for range 2 {
-		w.server = New(w.pool(), Options{Interval: time.Second, Logger: w.log.logger(), Partitions: 5})
+		w.server = serverOn(w.pool(), 5, Options{Interval: time.Second, Logger: w.log.logger()})
 		both = append(both, w.server)
 		w.run()
 	}
@@ -326,7 +326,7 @@ func TestNewcomerIsNoticed(t *testing.T) {
 	if n, most := w.Calls()-w.Calls("config|resetstat"), 10; n > most || w.Calls("hrandfield") > 0 {
 		t.Errorf("a heartbeat of one that is alone takes %d commands, want %d", n, most)
 	}
-	second := New(w.pool(), Options{Logger: quiet})
+	second := serverOn(w.pool(), 1, Options{})
 	second.heartbeat.begin("", time.Second, began)
 	second.writeHeartbeat(t.Context(), began)
 	w.server.writeHeartbeat(t.Context(), began.Add(3*renewEvery))
@@ -349,7 +349,7 @@ func TestManyServersOfPartitions(t *testing.T) {
 	const jobs, topics = 8000, 3
 	w.manyIn(p.Stores, jobs, topics)
 	start := func() (stop func()) {
-		w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: 5})
+		w.server = serverOn(w.pool(), 5, Options{Interval: 10 * time.Millisecond, Logger: w.log.logger()})
 		for _, m := range w.server.movers {
 			m.batch = batchSize{budget: 1, current: minBatch}
 		}
@@ -425,7 +425,7 @@ func TestManyServers(t *testing.T) {
 			var done sync.WaitGroup
 			results := make([]result, servers)
 			for n := range servers {
-				s := New(w.pool(), Options{Logger: quiet})
+				s := serverOn(w.pool(), 1, Options{})
 				s.movers[0].batch = batchSize{budget: 1, current: 1000} // the first reads overlap completely, later reads are smaller
 				s.test.beforeMove = together.wait
 				done.Go(func() {
@@ -462,7 +462,7 @@ func TestManyServersFree(t *testing.T) {
 	const jobs, topics, servers = 30000, 3, 4
 	w.many(jobs, topics)
 	for range servers {
-		w.server = New(w.pool(), w.options())
+		w.server = serverOn(w.pool(), 1, w.options())
 		w.run()
 	}
 	w.log.awaitMoved(t, jobs)

@@ -87,7 +87,7 @@ func TestSweepsInTurns(t *testing.T) {
 			w := newWorld(t)
 			w.Do("EVAL", "for i = 1, tonumber(ARGV[1]) do "+c.each+" end "+c.last, 0, topics)
 			passes := newCounter()
-			w.server = New(w.pool(), Options{Logger: w.log.logger(), Interval: time.Minute, DeadMaxAge: -1, DeadMax: 1, Hooks: passes.hooks()})
+			w.server = serverOn(w.pool(), 1, Options{Logger: w.log.logger(), Interval: time.Minute, DeadMaxAge: -1, DeadMax: 1, Hooks: passes.hooks()})
 			defer w.run()()
 			until(t, c.says, func() bool {
 				info, errors := w.log.lines()
@@ -142,7 +142,7 @@ func TestUntaggedIsLogged(t *testing.T) {
 	}
 	o := w.server.options
 	w.SetUser(redistest.Rights(t, "daemon"))
-	w.server = New(w.UserPool(), o)
+	w.server = serverOn(w.UserPool(), 4, o)
 	want := fmt.Sprintf("Ready jobs without the tag \"vip\" of their topic's limit, which nobody will get: %d; set a limit without a tag, or push them again with that tag in their IDs, Topic: t", elsewhere)
 	for range 3 {
 		check(t, w.server.Pass(t.Context()))

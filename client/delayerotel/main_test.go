@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/delayerotel"
 	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 	"go.opentelemetry.io/otel/attribute"
@@ -71,7 +71,7 @@ func (f *fixture) open(opts ...delayerotel.Option) *client.Client {
 
 func (f *fixture) serve() {
 	f.TB.Helper()
-	redistest.Background(f.TB, server.New(f.Pool(), server.Options{Logger: slog.New(slog.DiscardHandler)}).Run)
+	redistest.Background(f.TB, clienttest.Server(f.Pool(), server.Options{}).Run)
 }
 
 func (f *fixture) push(m client.Message, delay time.Duration, opts ...client.PushOption) {

@@ -26,6 +26,7 @@
 package delayertest
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"testing"
@@ -56,15 +57,23 @@ type Delayer struct {
 func New(t testing.TB) *Delayer {
 	t.Helper()
 	m := miniredis.RunT(t)
-	pool, err := client.NewPool(client.PoolOptions{Addr: m.Addr()})
+	pool := &redis.Pool{MaxActive: 32, MaxIdle: 32, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", m.Addr())
+	}}
+	r := client.UsePool(pool, 1)
+	c, err := client.New(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(r, server.Options{Logger: slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &Delayer{
 		url:    "redis://" + m.Addr(),
 		pool:   pool,
-		client: client.New(pool),
-		server: server.New(pool, server.Options{Logger: slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}),
+		client: c,
+		server: s,
 		store:  store.New(pool, store.DefaultPrefix),
 		clock:  newClock(m, time.Now()),
 	}

@@ -61,12 +61,7 @@ func TestJobThatCantBeBuried(t *testing.T) {
 			f.Do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
 			break_(f)
 			var log redistest.Log
-			pool := connect(f.reach(client.PoolOptions{Username: "u", Password: "p"}))
-			c := f.on(pool, client.WithLogger(log.Logger()))
-			t.Cleanup(func() {
-				c.Close()
-				pool.Close()
-			})
+			c := f.open(client.PoolOptions{Username: "u", Password: "p"}, client.WithLogger(log.Logger()))
 			f.push("a", "t", client.JobOptions{MaxAttempts: 1})
 			f.Do("HSET", "delayer:job_bucket:a", "lease", "1 5 0")
 			f.push("b", "t")

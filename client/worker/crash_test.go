@@ -64,8 +64,8 @@ func TestCrashProcess(t *testing.T) {
 	check(t, err)
 	prefix := os.Getenv(crashKeys)
 	if role == "server" {
-		o := server.Options{Logger: slog.New(slog.DiscardHandler), Interval: 50 * time.Millisecond, Prefix: prefix, Partitions: pool.Partitions}
-		err = server.New(connect(pool), o).Run(ctx)
+		o := server.Options{Logger: slog.New(slog.DiscardHandler), Interval: 50 * time.Millisecond, Prefix: prefix}
+		err = redistest.Must(server.New(redistest.Must(client.Connect(pool)), o)).Run(ctx)
 	} else {
 		err = crashWorker(ctx, redistest.Must(client.OpenPool(pool, client.WithPrefix(prefix))), os.Getenv(crashFile))
 	}

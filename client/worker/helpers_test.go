@@ -40,24 +40,21 @@ func start(t testing.TB, needs ...redistest.Need) *fixture {
 }
 
 // open opens another Client.
-func (f *fixture) open(o client.PoolOptions) *client.Client {
-	c := redistest.Must(client.OpenPool(f.reach(o), client.WithPrefix(f.Prefix)))
+func (f *fixture) open(o client.PoolOptions, opts ...client.Option) *client.Client {
+	c := redistest.Must(client.OpenPool(f.reach(o), append(opts, client.WithPrefix(f.Prefix))...))
 	f.TB.Cleanup(func() { c.Close() })
 	return c
 }
 
-// on opens a Client on the pool.
-func (f *fixture) on(pool client.Redis, opts ...client.Option) *client.Client {
-	return client.New(pool, append(opts, client.WithPrefix(f.Prefix), client.WithPartitions(f.Partitions))...)
+// on opens a Client on the test's Redis.
+func (f *fixture) on(r *client.Redis) *client.Client {
+	return redistest.Must(client.New(r, client.WithPrefix(f.Prefix)))
 }
 
 // reach adds Redis's address to the pool options.
 func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	return clienttest.Reach(f.Server, o)
 }
-
-// connect is client.Connect for options that may have several partitions.
-var connect = clienttest.Connect
 
 // url returns the URL of Redis.
 func (f *fixture) url() string {
@@ -70,9 +67,9 @@ func (f *fixture) url() string {
 // serve runs a server until the test ends.
 func (f *fixture) serve() {
 	f.TB.Helper()
-	pool := connect(f.reach(client.PoolOptions{ReadTimeout: hangBound}))
-	f.TB.Cleanup(func() { pool.Close() })
-	redistest.Background(f.TB, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Prefix: f.Prefix, Partitions: f.Partitions}).Run)
+	r := redistest.Must(client.Connect(f.reach(client.PoolOptions{})))
+	f.TB.Cleanup(func() { r.Close() })
+	redistest.Background(f.TB, redistest.Must(server.New(r, server.Options{Logger: slog.New(slog.DiscardHandler), Prefix: f.Prefix})).Run)
 }
 
 // push pushes a job that is ready at once.

@@ -37,7 +37,6 @@ func mistakes(c *client.Client) []mistake {
 		{"tiny timeout", c, fine(), worker.Options{Timeout: time.Millisecond - 1}, []string{"timeout: 999.999µs is less than a millisecond"}},
 		{"tiny grace", c, fine(), worker.Options{Grace: 10}, []string{"grace: 10ns is less than a millisecond"}},
 		{"zero client", new(client.Client), fine(), worker.Options{}, []string{"client: it was not made with"}},
-		{"client of succeed", client.New(nil), fine(), worker.Options{}, []string{"redis: it is nil"}},
 		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is above 2147483647; 0 means 25, a negative number no limit"}},
 	}
 }

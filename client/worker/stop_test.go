@@ -172,7 +172,7 @@ func TestStopDuringFetch(t *testing.T) {
 	f := start(t, undivided)
 	redistest.NotExternal(t, "watches what its connections carry")
 	h := pooltest.NewHolder()
-	pool := pooltest.Through(f.Addr, f.Clustered, 8, h.Wrap)
+	pool := pooltest.Through(f.Server, 8, h.Wrap)
 	defer pool.Close()
 	c := f.on(pool)
 	defer c.Close()

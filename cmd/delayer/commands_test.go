@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -52,9 +53,9 @@ func (s shell) run(args ...string) result {
 }
 
 // becomes waits until a job has the state, and compares what get shows.
-func (s shell) becomes(db *redistest.Server, id string, want shown, options ...client.Option) {
+func (s shell) becomes(db *redistest.Server, id string, want shown) {
 	s.t.Helper()
-	c := client.New(db.Pool(), options...)
+	c := redistest.Must(client.New(client.UsePool(db.Pool(), db.Partitions)))
 	defer c.Close()
 	eventually(s.t, fmt.Sprintf("job %q is %q", id, want.State), func() bool {
 		job, err := c.Get(s.t.Context(), id)
@@ -116,7 +117,7 @@ func TestCommands(t *testing.T) {
 // A removal says in which state the job was, and leaves a reserved one alone if it is told to.
 func TestRemoveReserved(t *testing.T) {
 	s, db := newShellHere(t)
-	c := client.New(db.Pool())
+	c := clienttest.On(db.Pool())
 	defer c.Close()
 	s.expect(0, "a\n", "", "push", "t", "0", "b", "--id", "a")
 	if _, err := c.Reserve(t.Context(), time.Minute, "t"); err != nil {
@@ -169,7 +170,7 @@ func TestPushFollows(t *testing.T) {
 		s.expect(0, `{"id":"a","outcome":"`+outcome+`"}`+"\n", "", "push", "t", "0", body, "--id", "a", "--follow", "--json")
 	}
 	push("created", "first")
-	c := client.New(db.Pool())
+	c := clienttest.On(db.Pool())
 	defer c.Close()
 	held, err := c.Reserve(t.Context(), time.Hour, "t")
 	check(t, err)

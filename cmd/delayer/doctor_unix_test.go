@@ -129,7 +129,7 @@ func TestDoctorOfSentinels(t *testing.T) {
 			t.Errorf("%+v, want %q", r.Findings, evidence)
 		}
 	}
-	url := "redis-sentinel://" + watched.Addrs() + "?master=m"
+	url := "redis-sentinel://" + strings.Join(watched.Addrs(), ",") + "?master=m"
 	want(look(url))
 	watched.Sentinels[0].Do("ACL", "SETUSER", "u", "on", ">p", "&*", "+sentinel|get-master-addr-by-name", "+ping")
 	r := look("redis-sentinel://" + watched.Sentinels[0].Addr + "?master=m&sentinel_username=u&sentinel_password=p")
@@ -138,7 +138,7 @@ func TestDoctorOfSentinels(t *testing.T) {
 	}
 	other := redistest.Start(t)
 	misled := redistest.StartSentinel(t, other, 1)
-	want(look("redis-sentinel://"+watched.Addrs()+","+misled.Addr+"?master=m"), "sentinels disagree about the master: ")
+	want(look("redis-sentinel://"+strings.Join(watched.Addrs(), ",")+","+misled.Addr+"?master=m"), "sentinels disagree about the master: ")
 	watched.Sentinels[2].Kill()
 	want(look(url), "sentinel "+watched.Sentinels[2].Addr+" does not answer: cannot connect")
 	watched.Sentinels[1].Kill()

@@ -95,11 +95,11 @@ func TestEachCommandInEachForm(t *testing.T) {
 		"one Redis": func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr },
 		"HTTP":      func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr },
 		"Sentinel": func(t *testing.T) string {
-			return "redis-sentinel://" + redistest.StartSentinels(t).Addrs() + "?master=m"
+			return "redis-sentinel://" + strings.Join(redistest.StartSentinels(t).Addrs(), ",") + "?master=m"
 		},
 		"16 partitions": func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr + "?partitions=16" },
 		"a cluster": func(t *testing.T) string {
-			return "redis-cluster://" + redistest.StartCluster(t).Addrs() + "?partitions=16"
+			return "redis-cluster://" + strings.Join(redistest.StartCluster(t).Addrs(), ",") + "?partitions=16"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/exit"
-	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -100,7 +100,7 @@ func everythingIn(t *testing.T, export string) (all []string) {
 func TestExportOfEverything(t *testing.T) {
 	rights := redistest.Rights(t, "mover") + " ~* &*"
 	s, db := newShellHere(t)
-	c := client.New(db.Pool(), client.WithPrefix("a:"))
+	c := clienttest.On(db.Pool(), client.WithPrefix("a:"))
 	defer c.Close()
 	fillAll(t, c)
 	db.SetUser(rights) // the documented permissions suffice
@@ -153,7 +153,7 @@ func TestExportOfEverything(t *testing.T) {
 	if denied := db.Do("ACL", "LOG").([]any); len(denied) > 0 {
 		t.Errorf("Redis has refused %q", denied)
 	}
-	moved := client.New(db.Pool(), client.WithPrefix("c:"))
+	moved := clienttest.On(db.Pool(), client.WithPrefix("c:"))
 	defer moved.Close()
 	expectToWork(t, moved)
 }
@@ -233,12 +233,12 @@ func TestImportOfASmallLimit(t *testing.T) {
 func TestMoveToACluster(t *testing.T) {
 	redistest.Long(t)
 	s, db := newShellHere(t)
-	c := client.New(db.Pool())
+	c := clienttest.On(db.Pool())
 	defer c.Close()
 	fillAll(t, c)
 	cluster := redistest.StartCluster(t)
 	there := s
-	there.env = append(slices.Clone(s.env), "DELAYER_REDIS_CLUSTER="+cluster.Addrs(), "DELAYER_REDIS_PARTITIONS=16")
+	there.env = append(slices.Clone(s.env), "DELAYER_REDIS_CLUSTER="+strings.Join(cluster.Addrs(), ","), "DELAYER_REDIS_PARTITIONS=16")
 	first := s.run("export").stdout
 	for _, move := range []struct {
 		lines string

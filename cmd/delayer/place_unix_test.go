@@ -20,7 +20,7 @@ func TestWhereRedisIs(t *testing.T) {
 	sentinel, away := redistest.StartSentinel(t, master, 1), redistest.Nobody(t)
 	asked := "m, as sentinels " + away + ", " + sentinel.Addr + " say"
 	cluster := redistest.StartCluster(t)
-	nodes := strings.Join(strings.Split(cluster.Addrs(), ","), ", ")
+	nodes := strings.Join(cluster.Addrs(), ", ")
 	for name, test := range map[string]struct {
 		lines        []string
 		banner, page string

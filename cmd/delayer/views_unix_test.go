@@ -25,7 +25,7 @@ func inLayouts(t *testing.T, test func(s shell, url string)) {
 		"16 partitions": func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr + "?partitions=16" },
 		"a cluster": func(t *testing.T) string {
 			redistest.Long(t)
-			return "redis-cluster://" + redistest.StartCluster(t).Addrs() + "?partitions=4"
+			return "redis-cluster://" + strings.Join(redistest.StartCluster(t).Addrs(), ",") + "?partitions=4"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -41,6 +40,7 @@ func (s shell) push(id, body string, args ...string) {
 func TestWorkerExitCodes(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
+	db.Partitions = 5
 	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=5")
 	const script = `set -- $(cat); echo "$DELAYER_JOB_ID is read"; test $1 = 0 || { echo why; echo "since $1"; } >&2; test $1 = signal && kill -9 $$; exit $1`
 	p := s.startWorker("--exec", script, "--max-attempts", "5")
@@ -62,7 +62,7 @@ func TestWorkerExitCodes(t *testing.T) {
 	}
 	for id, want := range jobs {
 		p.expect(p.stdout, id+" is read\n")
-		s.becomes(db, id, want, client.WithPartitions(5))
+		s.becomes(db, id, want)
 	}
 	p.stopped()
 	for _, line := range []string{"\nwhy\n", "\nsince 75\n", `level=WARN msg="job failed, it will be tried again" topic=t job=75 attempt=1 error="exit status 75: why … since 75" in=`, `msg="the worker has stopped"`} {

@@ -32,7 +32,7 @@ func start(t *testing.T) *inCluster {
 	redistest.Long(t)
 	c := redistest.StartCluster(t)
 	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: redistest.HangBound, WriteTimeout: 3 * time.Second}
-	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {
+	pool := redisconn.NewCluster(c.Addrs(), second, func(d redisconn.Dialer) *redis.Pool {
 		return &redis.Pool{MaxActive: connections, Wait: true, MaxIdle: connections, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
 	})
 	owner := &Owner{Running: new(sync.WaitGroup)}

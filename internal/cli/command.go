@@ -144,12 +144,12 @@ func firstWords() (list []string) {
 // call is one execution of a command.
 type call struct {
 	options
-	connections    client.Redis
+	connections    *client.Redis
 	client         *client.Client
-	jobs           *inspect.Inspector // shares the client's connections
+	fleet          *fleet.Fleet
+	jobs           *inspect.Inspector // of the fleet
 	found          daemon.Configuration
 	redis          config.Redis
-	layout         fleet.Layout
 	v1             *v1
 	pool           client.PoolOptions // of these connections
 	stdout, stderr *os.File
@@ -191,13 +191,14 @@ func (c *call) open() (err error) {
 	}
 	c.found.PrintWarnings(c.stderr)
 	c.redis = c.found.Redis
-	c.connections, c.pool, err = daemon.Connect(c.redis) // not closed: a connection may hang in a call
+	c.connections, c.fleet, c.pool, err = daemon.Connect(c.redis) // not closed: a connection may hang in a call
 	if err != nil {
 		return err
 	}
-	c.layout = fleet.Layout{Partitions: c.redis.Partitions}
-	c.client = client.New(c.connections, client.WithPrefix(c.redis.Prefix), client.WithPartitions(c.redis.Partitions))
-	c.jobs = inspect.New(c.connections, c.redis.Prefix, c.layout)
+	if c.client, err = client.New(c.connections, client.WithPrefix(c.redis.Prefix)); err != nil {
+		return err
+	}
+	c.jobs = inspect.New(c.fleet)
 	c.v1 = inProcess(c.client, c.jobs)
 	return nil
 }

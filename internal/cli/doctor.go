@@ -51,11 +51,15 @@ func (c *call) doctor(ctx context.Context, skip []string) error {
 }
 
 func (c *call) newDoctor() *doctor.Doctor {
-	d := doctor.New(c.connections, c.redis.Prefix, c.layout)
+	d := doctor.New(c.fleet)
 	d.InHA = len(c.redis.Sentinels) > 0 || len(c.redis.Cluster) > 0
 	d.User = cmp.Or(c.redis.Username, "default")
 	d.Server = func(ctx context.Context) error { // as a start of the daemon checks it
-		return daemon.CheckRedis(ctx, server.New(c.connections, server.Options{Prefix: c.redis.Prefix, Partitions: c.redis.Partitions}), c.pool)
+		s, err := server.New(c.connections, server.Options{Prefix: c.redis.Prefix})
+		if err != nil {
+			return err
+		}
+		return daemon.CheckRedis(ctx, s, c.pool)
 	}
 	d.Local = []doctor.Check{
 		{Name: "settings", Do: local(c.wrongSettings)},

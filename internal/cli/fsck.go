@@ -41,7 +41,7 @@ func (c *call) fsck(ctx context.Context, o fsck.Options) error {
 			bar.show(0, 0, "waiting, to check again what may be on its way")
 		}
 	}
-	report, err := fsck.New(c.connections, c.redis.Prefix, c.layout, o).Run(ctx)
+	report, err := fsck.New(c.fleet, o).Run(ctx)
 	bar.end()
 	if err != nil && len(report.Findings) == 0 {
 		return err

@@ -65,7 +65,7 @@ func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 
 // exportAll prints everything as lines of JSON: limits and pauses first, so that they hold before there are jobs.
 func (c *call) exportAll(ctx context.Context) error {
-	f := c.layout.Open(c.connections, c.redis.Prefix)
+	f := c.fleet
 	bar, n := newProgress(c.stderr), 0
 	defer bar.end()
 	put := func(r record) error {

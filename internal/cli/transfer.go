@@ -15,7 +15,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/exit"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
@@ -99,7 +98,7 @@ func beginImport(f *flagSet) action {
 			defer file.Close()
 			input = file
 		}
-		i := &importer{call: c, fleet: c.layout.Open(c.connections, c.redis.Prefix), dryRun: s.dryRun, bar: newProgress(c.stderr)}
+		i := &importer{call: c, dryRun: s.dryRun, bar: newProgress(c.stderr)}
 		err := async.Await(ctx, func() error { return i.all(ctx, input) })
 		i.bar.end()
 		pushed, refused, stored, skipped := int(i.pushed.Load()), i.refused.Load(), int(i.stored.Load()), int(i.skipped.Load())
@@ -125,7 +124,6 @@ func beginImport(f *flagSet) action {
 // importer stores lines of JSON, many of them together: records of an export of everything, and jobs to push.
 type importer struct {
 	*call
-	fleet  *fleet.Fleet
 	dryRun bool
 	bar    *progress
 
@@ -216,7 +214,7 @@ func (i *importer) restoreTopic(ctx context.Context, r record) (is bool, err err
 	if r.Kind == pauseRecord {
 		return i.fleet.RestorePause(ctx, store.Pause{Topic: topic, Until: r.Until, Note: string(r.Note)}, i.dryRun)
 	}
-	if err := i.fleet.Layout.CheckShares(r.limit()); err != nil { // a dry run says so, too
+	if err := i.fleet.CheckShares(r.limit()); err != nil { // a dry run says so, too
 		return false, err
 	}
 	was, err := i.fleet.Limit(ctx, topic)

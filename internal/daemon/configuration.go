@@ -17,6 +17,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/variables"
 )
 
@@ -134,7 +135,7 @@ func (c *Configuration) useURL() error {
 		host, port = cmp.Or(p.Addr, c.Redis.Host), strconv.Itoa(c.Redis.Port)
 	}
 	return c.Override(name, map[string]string{
-		"redis.host": host, "redis.port": port, "redis.sentinels": p.Sentinels, "redis.cluster": p.Cluster,
+		"redis.host": host, "redis.port": port, "redis.sentinels": strings.Join(p.Sentinels, ","), "redis.cluster": strings.Join(p.Cluster, ","),
 		"redis.sentinel_master": p.SentinelMaster, "redis.sentinel_username": p.SentinelUsername, "redis.sentinel_password": p.SentinelPassword,
 		"redis.username": p.Username, "redis.password": p.Password, "redis.database": strconv.Itoa(p.Database), "redis.tls": fmt.Sprint(p.TLS != nil),
 		"redis.partitions": strconv.Itoa(cmp.Or(p.Partitions, c.Redis.Partitions)),
@@ -149,15 +150,18 @@ func (c Configuration) PrintWarnings(w io.Writer) {
 	}
 }
 
-// Connect opens the connections of the [redis] section. An error is one of the configuration.
-func Connect(r config.Redis) (connections client.Redis, o client.PoolOptions, err error) {
+// Connect opens the connections of the [redis] section, and the jobs there. An error is one of the configuration.
+func Connect(r config.Redis) (connections *client.Redis, jobs *fleet.Fleet, o client.PoolOptions, err error) {
 	if o, err = poolOptions(r); err == nil {
 		connections, err = client.Connect(o)
+	}
+	if err == nil {
+		jobs, err = fleet.Open((*fleet.Redis)(connections), r.Prefix)
 	}
 	if err != nil {
 		err = exit.With(exit.Usage, err)
 	}
-	return connections, o, err
+	return connections, jobs, o, err
 }
 
 // whereIs describes where Redis is: its address, the sentinels and their master, or nodes of the cluster.
@@ -176,11 +180,12 @@ func poolOptions(r config.Redis) (client.PoolOptions, error) {
 	encryption, err := tlsConfig(r)
 	return client.PoolOptions{
 		Addr:             r.Addr(),
-		Sentinels:        strings.Join(r.Sentinels, ","),
+		Sentinels:        r.Sentinels,
 		SentinelMaster:   r.SentinelMaster,
 		SentinelUsername: r.SentinelUsername,
 		SentinelPassword: r.SentinelPassword,
-		Cluster:          strings.Join(r.Cluster, ","),
+		Cluster:          r.Cluster,
+		Partitions:       r.Partitions,
 
 		Username:        r.Username,
 		Password:        r.Password,

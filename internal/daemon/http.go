@@ -58,9 +58,12 @@ func openHTTP(c config.Config, o Options, pool client.PoolOptions, log *logger.L
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
-	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithPartitions(c.Redis.Partitions),
-		client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
-	jobs := inspect.New(own, c.Redis.Prefix, fleet.Layout{Partitions: c.Redis.Partitions})
+	jobClient, err := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
+	all, wrong := fleet.Open((*fleet.Redis)(own), c.Redis.Prefix)
+	if err := cmp.Or(err, wrong); err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	jobs := inspect.New(all)
 	f.metrics = metrics.New(jobs, metrics.Options{
 		Topics: cmp.Or(h.TopicLabels, -1), Version: o.Version,
 		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,

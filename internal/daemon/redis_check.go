@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -38,15 +37,15 @@ func CheckRedis(ctx context.Context, work *server.Server, o client.PoolOptions) 
 // misfit returns ErrRefused if TLS is used but not expected, or the reverse: at Redis's address, at all sentinels, at the
 // master that the sentinels report, or at the first node of a cluster.
 func misfit(ctx context.Context, o client.PoolOptions) error {
-	if o.Cluster != "" {
-		node, _, _ := strings.Cut(o.Cluster, ",")
+	if len(o.Cluster) > 0 {
+		node := o.Cluster[0]
 		return misfitAt(ctx, o.TLS, "node "+node, node)
 	}
-	if o.Sentinels == "" {
+	if len(o.Sentinels) == 0 {
 		return misfitAt(ctx, o.TLS, "it", o.Addr)
 	}
 	var first error
-	for _, sentinel := range strings.Split(o.Sentinels, ",") {
+	for _, sentinel := range o.Sentinels {
 		err := misfitAt(ctx, o.TLS, "sentinel "+sentinel, sentinel)
 		if err == nil {
 			master, err := Sentinels(o).Master(ctx)
@@ -66,7 +65,7 @@ func Sentinels(o client.PoolOptions) *redisconn.Sentinel {
 		Username: o.SentinelUsername, Password: o.SentinelPassword, TLS: o.TLS,
 		ConnectTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
 	}
-	return redisconn.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), dialer)
+	return redisconn.NewSentinel(o.SentinelMaster, o.Sentinels, dialer)
 }
 
 func misfitAt(ctx context.Context, config *tls.Config, name, addr string) error {

@@ -40,7 +40,7 @@ type fileSchedules struct {
 // removed them by hand. It retries while Redis is down or refuses, unless the file has no schedules and the user may not
 // even read whether some are left.
 func (s *service) keepSchedules(ctx context.Context) {
-	k := &fileSchedules{jobs: fleet.Layout{Partitions: s.config.Redis.Partitions}.Open(s.redis, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
+	k := &fileSchedules{jobs: s.jobs, id: rand.Text(), log: s.log}
 	k.use(s.config.Schedules)
 	defer k.stop()
 	inForce, logged := false, ""

@@ -9,8 +9,8 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/logger"
 )
@@ -33,7 +33,7 @@ func TestSchedulesThatAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db.Do("FLUSHALL")
-			before := &fileSchedules{jobs: fleet.Layout{Partitions: 1}.Open(db.Pool(), "delayer:")}
+			before := &fileSchedules{jobs: clienttest.Jobs(client.UsePool(db.Pool(), 1), "")}
 			for _, s := range test.kept {
 				_, err := before.put(t.Context(), scheduleOfFile(s), (*store.Store).PutSchedule)
 				redistest.Check(t, err)
@@ -90,8 +90,8 @@ func newKeeper(t *testing.T, pool client.PoolOptions, schedules ...config.Schedu
 	redistest.Check(t, err)
 	connections := redistest.Must(client.Connect(pool))
 	t.Cleanup(func() { connections.Close() })
-	return &keeper{told: told, ended: make(chan struct{}), service: &service{log: log, recovered: newRecovery(), redis: connections, newSchedules: make(chan []config.Schedule),
-		config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}, Schedules: schedules}}}
+	return &keeper{told: told, ended: make(chan struct{}), service: &service{log: log, recovered: newRecovery(), jobs: clienttest.Jobs(connections, ""), newSchedules: make(chan []config.Schedule),
+		config: config.Config{Schedules: schedules}}}
 }
 
 // keep starts a keeper with schedules of these names in its file.
@@ -147,7 +147,7 @@ func expectSchedules(t *testing.T, db *redistest.Server, want ...string) {
 func TestForgottenSchedules(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
-	c := client.New(db.Pool())
+	c := clienttest.On(db.Pool())
 	defer c.Close()
 	k := keep(t, db, "a", "b", "c", "d")
 	k.expect(t, "Schedules of the configuration file have changed: a, b, c, d")

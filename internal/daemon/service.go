@@ -18,6 +18,7 @@ import (
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/logger"
 	"github.com/mix-basic/delayer/server"
 )
@@ -72,7 +73,7 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 	if runtime.GOOS == "windows" && c.Delayer.PID != "" {
 		notes = append(notes, "Note: delayer.pid does not apply on Windows, several instances may run.")
 	}
-	pool, poolOptions, err := Connect(c.Redis)
+	pool, jobs, poolOptions, err := Connect(c.Redis)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func serve(o Options, m mode, stdout, stderr io.Writer) error {
 		notes = append(notes, "HTTP server:\t"+f.url)
 	}
 	s := &service{
-		mode: m, config: c, signals: signals, log: log, http: f, redis: pool, pool: poolOptions, recovered: newRecovery(),
+		mode: m, config: c, signals: signals, log: log, http: f, redis: pool, jobs: jobs, pool: poolOptions, recovered: newRecovery(),
 		found: found, options: found.again(), secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
 		newSchedules: make(chan []config.Schedule, 1),
 	}
@@ -113,12 +114,12 @@ func (s *service) newServer() (err error) {
 		return err
 	}
 	c := s.config
-	s.server = server.New(s.redis, server.Options{
-		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions,
+	s.server, err = server.New(s.redis, server.Options{
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix,
 		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax, Version: s.options.Version, Logger: slog.New(s.log.Handler()),
 		Hooks: s.hooks(),
 	})
-	return nil
+	return err
 }
 
 // hooks tell metrics, systemd, and the schedules of the file what the server does.
@@ -147,7 +148,8 @@ type service struct {
 	signals *exit.Signals
 	log     *logger.Logger
 	http    *httpServer // nil: none
-	redis   client.Redis
+	redis   *client.Redis
+	jobs    *fleet.Fleet       // in redis, for the file's schedules
 	pool    client.PoolOptions // of redis
 
 	found        Configuration // at the start

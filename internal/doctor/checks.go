@@ -244,8 +244,8 @@ func checkPrefixes(ctx context.Context, d *Doctor) ([]Finding, error) {
 				return found, err
 			}
 			for _, name := range names {
-				if prefix, is := strings.CutSuffix(name, "job_pool"); is && !strings.HasPrefix(name, d.prefix) {
-					found = append(found, Finding{Evidence: fmt.Sprintf("there are jobs under the prefix %q; this one is %q", prefix, d.prefix), Fix: "set redis.prefix, or skip this check if they are another installation's"})
+				if prefix, is := strings.CutSuffix(name, "job_pool"); is && !strings.HasPrefix(name, d.fleet.Prefix) {
+					found = append(found, Finding{Evidence: fmt.Sprintf("there are jobs under the prefix %q; this one is %q", prefix, d.fleet.Prefix), Fix: "set redis.prefix, or skip this check if they are another installation's"})
 				}
 			}
 			if at = next; at == "0" {

@@ -13,7 +13,6 @@ import (
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/health"
 	"github.com/mix-basic/delayer/internal/inspect"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
@@ -51,17 +50,16 @@ type Doctor struct {
 	Local  []Check                         // checks outside Redis: files and settings
 	InHA   bool                            // replicas are expected, because sentinels or a cluster are used
 
-	fleet  *fleet.Fleet
-	nodes  []fleet.Server
-	away   map[*store.Store]error // nodes that do not answer, which are not asked again
-	prefix string
-	view   *health.View
-	start  error // of Server
+	fleet *fleet.Fleet
+	nodes []fleet.Server
+	away  map[*store.Store]error // nodes that do not answer, which are not asked again
+	view  *health.View
+	start error // of Server
 }
 
-// New returns a Doctor for the jobs in that Redis.
-func New(r redisconn.Redis, prefix string, l fleet.Layout) *Doctor {
-	return &Doctor{Jobs: inspect.New(r, prefix, l), fleet: l.Open(r, prefix), prefix: prefix}
+// New returns a Doctor for these jobs.
+func New(jobs *fleet.Fleet) *Doctor {
+	return &Doctor{Jobs: inspect.New(jobs), fleet: jobs}
 }
 
 // Names returns the names of all checks of Redis.

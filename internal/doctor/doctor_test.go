@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,20 +12,20 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
-	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
 
 func TestMain(m *testing.M) { os.Exit(redistest.Run(m, 10)) }
 
-func examine(t *testing.T, r redisconn.Redis, pool client.Redis, l fleet.Layout, skip ...string) Report {
+func examine(t *testing.T, pool *redis.Pool, skip ...string) Report {
 	t.Helper()
-	d := New(r, "delayer:", l)
+	r := client.UsePool(pool, 1)
+	d := New(clienttest.Jobs(r, ""))
 	d.User = "u"
-	d.Server = server.New(pool, server.Options{Partitions: l.Partitions}).Check
+	d.Server = redistest.Must(server.New(r, server.Options{Logger: slog.New(slog.DiscardHandler)})).Check
 	return d.Examine(t.Context(), skip)
 }
 
@@ -41,11 +40,10 @@ func names(r Report) (names []string) {
 	return slices.Compact(names)
 }
 
-func run(t *testing.T, pool client.Redis) (stop func()) {
-	stop = redistest.Background(t, func(ctx context.Context) error {
-		return server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
-	})
-	jobs := inspect.New(pool, "", fleet.Layout{})
+func run(t *testing.T, pool *redis.Pool) (stop func()) {
+	r := client.UsePool(pool, 1)
+	stop = redistest.Background(t, redistest.Must(server.New(r, server.Options{Logger: slog.New(slog.DiscardHandler)})).Run)
+	jobs := inspect.New(clienttest.Jobs(r, ""))
 	redistest.Until(t, "the server has an entry", func() bool {
 		servers, err := jobs.Servers(t.Context())
 		return err == nil && len(servers) > 0
@@ -60,10 +58,9 @@ var plantedTogether = []string{"counters", "dead_letters", "eviction_policy", "l
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t, "--appendonly", "yes")
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
-	t.Cleanup(func() { pool.Close() })
+	pool := f.Pool()
 	stop := run(t, pool)
-	if r := examine(t, pool, pool, fleet.Layout{}, "latency", "slow_commands"); len(r.Findings)+len(r.NotChecked) > 0 || r.Checked != len(checks)-2 || len(r.Skipped) != 2 {
+	if r := examine(t, pool, "latency", "slow_commands"); len(r.Findings)+len(r.NotChecked) > 0 || r.Checked != len(checks)-2 || len(r.Skipped) != 2 {
 		t.Errorf("%+v", r)
 	}
 	stop()
@@ -95,7 +92,7 @@ func TestFindings(t *testing.T) {
 	defer old.Close()
 	_, err = old.Do("ZRANGEBYSCORE", "delayer:job_pool", 0, 1)
 	redistest.Check(t, err)
-	r := examine(t, pool, pool, fleet.Layout{}, "latency")
+	r := examine(t, pool, "latency")
 	if got := names(r); !slices.Equal(got, plantedTogether) {
 		t.Errorf("%q, want %q: %+v", got, plantedTogether, r)
 	}
@@ -105,8 +102,7 @@ func TestFindings(t *testing.T) {
 func TestManyDeadTopics(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
-	t.Cleanup(func() { pool.Close() })
+	pool := f.Pool()
 	bury := func(topic string) {
 		f.Do("HSET", "delayer:dead_letter:"+topic, "topic", topic, "body", "b")
 		f.Do("ZADD", "delayer:dead_letters:"+topic, time.Now().UnixMilli(), topic)
@@ -115,7 +111,7 @@ func TestManyDeadTopics(t *testing.T) {
 	}
 	scripts := func(topics int) int {
 		f.Do("CONFIG", "RESETSTAT")
-		r := examine(t, pool, pool, fleet.Layout{}, "latency")
+		r := examine(t, pool, "latency")
 		found := 0
 		for _, finding := range r.Findings {
 			if finding.Kind == "dead_letters" {
@@ -144,7 +140,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t, "--appendonly", "yes")
 	f.SetUser(redistest.Rights(t, "daemon", "operator"))
-	r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{})
+	r := examine(t, f.UserPool())
 	var missing []string
 	for _, n := range r.NotChecked {
 		missing = append(missing, n.Name)
@@ -153,11 +149,11 @@ func TestRights(t *testing.T) {
 		t.Errorf("not checked: %q, want %q", missing, want)
 	}
 	f.SetUser(redistest.Rights(t, "daemon", "operator", "doctor"))
-	if r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}); len(r.NotChecked) > 0 {
+	if r := examine(t, f.UserPool()); len(r.NotChecked) > 0 {
 		t.Errorf("not checked: %+v", r.NotChecked)
 	}
 	f.SetUser(redistest.Rights(t, "producer"))
-	if r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}); !slices.Contains(names(r), Redis) {
+	if r := examine(t, f.UserPool()); !slices.Contains(names(r), Redis) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -174,7 +170,7 @@ func TestEachMissingCommandIsNamed(t *testing.T) {
 		}
 		f.Do("SCRIPT", "FLUSH")
 		f.SetUser(daemon + " -" + command[1:])
-		r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}, skip...)
+		r := examine(t, f.UserPool(), skip...)
 		named := func(f Finding) bool {
 			return regexp.MustCompile(`(?i)\b`+command[1:]+`\b`).MatchString(f.Evidence) && strings.HasSuffix(f.Fix, " ACL SETUSER u "+daemon)
 		}
@@ -187,7 +183,7 @@ func TestEachMissingCommandIsNamed(t *testing.T) {
 // A user of a Cluster gets its line, too.
 func TestGrantInACluster(t *testing.T) {
 	f := redistest.StartNode(t)
-	d := New(redistest.Must(client.Connect(client.PoolOptions{Cluster: f.Addr})), "{jobs}:", fleet.Layout{})
+	d := New(clienttest.Jobs(redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{f.Addr}})), "{jobs}:"))
 	d.User = "u"
 	want := "redis-cli, then ACL SETUSER u ~{jobs}:* &{jobs}:* "
 	if got := d.grant(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, redistest.Rights(t, "cluster")+" (on every node)") {

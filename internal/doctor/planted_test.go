@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -14,19 +15,21 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
 
-// installation is what a planted fault is examined in. The zero Layout is one partition.
+// installation is what a planted fault is examined in.
 type installation struct {
-	redis  redisconn.Redis
+	redis  *client.Redis
 	prefix string
-	layout fleet.Layout
 	inHA   bool
+}
+
+// on is an installation in the pool's Redis.
+func on(pool *redis.Pool, partitions int) installation {
+	return installation{redis: client.UsePool(pool, partitions)}
 }
 
 // fault is a planted fault: the name of its check, and words of the evidence.
@@ -40,51 +43,51 @@ var planted = []fault{
 	{"unreadable", "WRONGTYPE", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		f.Do("SET", "delayer:{1}:job_pool", "x")
-		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 2}}
+		return on(f.Pool(), 2)
 	}},
 	{"redis", "redis refuses", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		f.SetUser(redistest.Rights(t, "producer"))
-		return installation{redis: f.UserPool()}
+		return on(f.UserPool(), 1)
 	}},
 	{"channels", "subscribe to delayer:", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		f.SetUser(strings.ReplaceAll(redistest.Rights(t, "daemon"), "&delayer:*", "resetchannels"))
-		return installation{redis: f.UserPool()}
+		return on(f.UserPool(), 1)
 	}},
 	{"features", "+hlen", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		f.SetUser(redistest.Rights(t, "daemon") + " -hlen")
-		return installation{redis: f.UserPool()}
+		return on(f.UserPool(), 1)
 	}},
 	{"memory", "of maxmemory is used", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		f.Do("CONFIG", "SET", "maxmemory", f.InfoNumber("memory", "used_memory")+50<<10)
-		return installation{redis: f.Pool()}
+		return on(f.Pool(), 1)
 	}},
 	{"disk", "the last snapshot has failed", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		failSnapshot(f)
-		return installation{redis: f.Pool()}
+		return on(f.Pool(), 1)
 	}},
 	{"replicas", "no replica", func(t *testing.T) installation {
-		return installation{redis: redistest.Start(t).Pool(), inHA: true}
+		return installation{redis: client.UsePool(redistest.Start(t).Pool(), 1), inHA: true}
 	}},
 	{"replicas", "min-replicas-to-write is 0", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		redistest.StartReplica(t, f)
-		return installation{redis: f.Pool()}
+		return on(f.Pool(), 1)
 	}},
 	{"latency", "the fastest of 10 pings took", func(t *testing.T) installation {
-		return installation{redis: redistest.Start(t).Pool(redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return on(redistest.Start(t).Pool(redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 			return slowConn{conn}, err
-		}))}
+		})), 1)
 	}},
 	{"latency_events", ": command", func(t *testing.T) installation {
 		f := redistest.Start(t, "--latency-monitor-threshold", "10") // a shorter one later would be the latest
 		f.Do("EVAL", "local t = redis.call('TIME') repeat local n = redis.call('TIME') until n[1] * 1e6 + n[2] - t[1] * 1e6 - t[2] > 20000", 0)
-		return installation{redis: f.Pool()}
+		return on(f.Pool(), 1)
 	}},
 	{"cluster_state", "cluster's state is fail", func(t *testing.T) installation {
 		f := redistest.StartNode(t)
@@ -93,25 +96,25 @@ var planted = []fault{
 		redistest.Until(t, "the node refuses to serve", func() bool {
 			return strings.Contains(string(f.Do("CLUSTER", "INFO").([]byte)), "cluster_state:fail")
 		})
-		return installation{redis: redistest.Must(client.Connect(client.PoolOptions{Cluster: f.Addr})), prefix: "{jobs}:"}
+		return installation{redis: redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{f.Addr}})), prefix: "{jobs}:"}
 	}},
 	{"servers", "it was last seen", func(t *testing.T) installation { // next to one that works
 		f, now := redistest.Start(t), time.Now().UnixMilli()
 		for i, at := range []int64{now, now - 2*time.Minute.Milliseconds()} {
 			f.Do("HSET", "delayer:servers", fmt.Sprint("h:", i, ":x"), fmt.Sprintf(`{"now":%d,"started":%d,"interval":1000,"host":"h","pid":%d,"version":"1","lateness":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`, at, at, i))
 		}
-		return installation{redis: f.Pool()}
+		return on(f.Pool(), 1)
 	}},
 	// The clock of a redis-server is this machine's, and only root could change it. An in-memory Redis has a clock that a test
 	// can set: the check asks it like any other.
 	{"clock", "differ by ", func(t *testing.T) installation {
 		m := miniredis.RunT(t)
 		m.SetTime(time.Now().Add(time.Hour))
-		return installation{redis: redistest.Must(client.NewPool(client.PoolOptions{Addr: m.Addr()}))}
+		return installation{redis: redistest.Must(client.Connect(client.PoolOptions{Addr: m.Addr()}))}
 	}},
 	{"throttled", "ready jobs that wait for its limit: 2", func(t *testing.T) installation {
 		f := redistest.Start(t)
-		c := client.New(f.Pool())
+		c := clienttest.On(f.Pool())
 		redistest.Check(t, c.SetLimit(t.Context(), "t", client.Limit{Concurrency: 1}))
 		for _, id := range []string{"1", "2", "3"} {
 			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)
@@ -125,17 +128,17 @@ var planted = []fault{
 		for _, id := range []string{"2", "3"} { // ready for a minute
 			f.Do("PEXPIRE", "delayer:job_bucket:"+id, (7*24*time.Hour - time.Minute).Milliseconds())
 		}
-		return installation{redis: f.Pool()}
+		return on(f.Pool(), 1)
 	}},
 	{"throttled", "without its limit's tag", func(t *testing.T) installation {
 		f := redistest.Start(t)
-		c := client.New(f.Pool(), client.WithPartitions(4))
+		c := redistest.Must(client.New(client.UsePool(f.Pool(), 4)))
 		redistest.Check(t, c.SetLimit(t.Context(), "t", client.Limit{Concurrency: 1, Tag: "m"}))
 		for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
 			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)
 			redistest.Check(t, err)
 		}
-		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 4}}
+		return on(f.Pool(), 4)
 	}},
 }
 
@@ -163,12 +166,9 @@ func TestPlanted(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			in := p.plant(t)
-			if in.prefix == "" {
-				in.prefix = "delayer:"
-			}
-			d := New(in.redis, in.prefix, in.layout)
+			d := New(clienttest.Jobs(in.redis, in.prefix))
 			d.InHA = in.inHA
-			d.Server = server.New(in.redis, server.Options{Prefix: in.prefix, Partitions: in.layout.Partitions}).Check
+			d.Server = redistest.Must(server.New(in.redis, server.Options{Logger: slog.New(slog.DiscardHandler), Prefix: in.prefix})).Check
 			r := d.Examine(t.Context(), slices.DeleteFunc(Names(), func(name string) bool { return name == p.name }))
 			found := func(f Finding) bool {
 				return f.Kind == p.name && strings.Contains(f.Evidence, p.evidence) && f.Fix != ""
@@ -219,7 +219,7 @@ func TestEachErrorIsAFinding(t *testing.T) {
 			t.Parallel()
 			f := redistest.Start(t, c.args...)
 			c.breaks(f)
-			r := examine(t, f.Pool(), f.Pool(), fleet.Layout{})
+			r := examine(t, f.Pool())
 			all := ""
 			for _, f := range r.Findings {
 				all += f.Kind + ": " + f.String() + "\n"
@@ -235,7 +235,7 @@ func TestEachErrorIsAFinding(t *testing.T) {
 func TestRateIsNoMissingConsumer(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
-	c := client.New(f.Pool())
+	c := clienttest.On(f.Pool())
 	redistest.Check(t, c.SetLimit(t.Context(), "t", client.Limit{Rate: 1. / 3600}))
 	for _, id := range []string{"1", "2"} {
 		_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)
@@ -245,7 +245,7 @@ func TestRateIsNoMissingConsumer(t *testing.T) {
 	redistest.Check(t, err)
 	redistest.Check(t, job.Ack(t.Context()))
 	f.Do("PEXPIRE", "delayer:job_bucket:2", (7*24*time.Hour - time.Minute).Milliseconds()) // ready for a minute
-	if got := names(examine(t, f.Pool(), f.Pool(), fleet.Layout{})); slices.Contains(got, "no_consumer") || !slices.Contains(got, "throttled") {
+	if got := names(examine(t, f.Pool())); slices.Contains(got, "no_consumer") || !slices.Contains(got, "throttled") {
 		t.Errorf("%q", got)
 	}
 }

@@ -68,7 +68,7 @@ const (
 
 // grant is the ACL line that gives the Redis user all that the daemon needs.
 func (d *Doctor) grant() string {
-	words := []string{"redis-cli, then ACL SETUSER", d.User, "~" + d.prefix + "*", "&" + d.prefix + "*", daemonCommands}
+	words := []string{"redis-cli, then ACL SETUSER", d.User, "~" + d.fleet.Prefix + "*", "&" + d.fleet.Prefix + "*", daemonCommands}
 	if d.fleet.Stores[0].InCluster() {
 		words = append(words, clusterCommands, "(on every node)")
 	}

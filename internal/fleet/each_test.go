@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,7 +55,7 @@ func TestInTurn(t *testing.T) {
 	b, server := onRedis(t)
 	pool := server.Pool()
 	pool.MaxActive = 1
-	f := Layout{Partitions: 5}.Open(pool, store.DefaultPrefix)
+	f := open(pool, 5)
 	check(t, f.Stores[0].Ping(t.Context()))
 	for i, s := range f.Stores[:3] {
 		b.do(t, "SET", s.Keys().Acked(), 10*i)
@@ -76,11 +75,11 @@ func TestInTurnWhileASlotMoves(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}, func(d redisconn.Dialer) *redis.Pool {
+	pool := redisconn.NewCluster(c.Addrs(), redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}, func(d redisconn.Dialer) *redis.Pool {
 		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial}
 	})
 	defer pool.Close()
-	f := Layout{Partitions: 16}.Open(pool, store.DefaultPrefix)
+	f := open(pool, 16)
 	for _, s := range f.Stores {
 		push(t, s, "before", "t", time.Hour)
 	}

@@ -16,7 +16,7 @@ func TestPauseOfPartitions(t *testing.T) {
 	pool := server.Pool()
 	defer pool.Close()
 	ctx := t.Context()
-	p := Layout{Partitions: 5}.Open(pool, store.DefaultPrefix)
+	p := open(pool, 5)
 	_, err := p.Stores[3].Pause("t", 0, "why").Do(ctx)
 	check(t, err)
 	all, err := p.Paused(ctx)
@@ -48,7 +48,7 @@ func TestPauseOfPartitions(t *testing.T) {
 // Schedules of all partitions are read page by page, even if one partition fails.
 func TestSchedulesOfPartitions(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		p := Layout{Partitions: 3}.Open(b.Pool(), store.DefaultPrefix)
+		p := open(b.Pool(), 3)
 		var want, unbroken []string
 		for i := range 4 * store.SchedulesPage {
 			name := fmt.Sprintf("s%04d", i)

@@ -6,40 +6,16 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Fleet is all partitions, by number.
 type Fleet struct {
 	Stores []*store.Store
-	Layout Layout
+	Prefix string
 
 	keeper *store.Store // partition 0 of several, without an admission of its own
 	single *store.Store // the only partition of one, likewise
-}
-
-// MaxPartitions is the most partitions.
-const MaxPartitions = 1024
-
-// Open returns the Fleet for the jobs in that Redis. A single partition has the prefix itself, as in the original;
-// with several, each adds its number in braces, as in "delayer:{3}:". Before their first call the partitions check that other programs
-// use the same layout, and fail with a LayoutError if not.
-func (l Layout) Open(r redisconn.Redis, prefix string) *Fleet {
-	l.Partitions = max(l.Partitions, 1)
-	source, keys := redisconn.NewSource(r), store.KeysOf(prefix)
-	f := &Fleet{Layout: l, keeper: store.At(source, keys.Partition(0)), single: store.At(source, keys)}
-	admission := store.NewAdmission(f.admit)
-	for i := range l.Partitions {
-		k := keys
-		if l.Partitions > 1 {
-			k = keys.Partition(i)
-		}
-		s := store.At(source, k)
-		s.AdmittedBy(admission)
-		f.Stores = append(f.Stores, s)
-	}
-	return f
 }
 
 // Of returns the partition to which the job with that ID belongs.
@@ -47,7 +23,7 @@ func (f *Fleet) Of(id string) *store.Store {
 	if len(f.Stores) == 1 {
 		return f.Stores[0]
 	}
-	return f.Stores[store.PartitionOf(id, f.Layout.Partitions)]
+	return f.Stores[store.PartitionOf(id, len(f.Stores))]
 }
 
 // Locate finds out on which nodes the partitions are, unless that is known. It fails if no node of a cluster answers.

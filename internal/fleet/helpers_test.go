@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -71,3 +72,8 @@ func aSchedule(name string) store.Schedule {
 
 // inAnHour returns a whole second.
 func (b *backend) inAnHour() time.Time { return time.Unix(int64(b.Clock())+3600, 0) }
+
+// open returns n partitions in that Redis.
+func open(r redisconn.Redis, n int) *Fleet {
+	return redistest.Must(Open(NewRedis(r, n, nil), ""))
+}

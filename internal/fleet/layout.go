@@ -3,24 +3,9 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
-
-// Layout is how the jobs of a prefix are divided. It is chosen once: partition 0 stores it for the first program with several partitions.
-type Layout struct{ Partitions int }
-
-// Check returns why this layout is impossible for keys with that prefix.
-func (l Layout) Check(prefix string) error {
-	switch {
-	case l.Partitions < 0 || l.Partitions > MaxPartitions:
-		return fmt.Errorf("partitions: %d is not from 1 to %d", l.Partitions, MaxPartitions)
-	case l.Partitions > 1 && strings.ContainsAny(prefix, "{}"):
-		return fmt.Errorf("prefix: %s has braces, which the keys of %d partitions have themselves", store.Quote(prefix), l.Partitions)
-	}
-	return nil
-}
 
 // LayoutError is returned to a program whose number of partitions differs from the one in Redis. It wraps store.ErrNotAdmitted.
 type LayoutError struct {
@@ -44,7 +29,7 @@ func (e *LayoutError) Unwrap() error { return store.ErrNotAdmitted }
 // if it is not, and any other error if that is unknown. A program with one partition needs no permission beyond those of its calls: a user
 // that may not ask is admitted.
 func (f *Fleet) admit(ctx context.Context) (lasting bool, err error) {
-	own := f.Layout.Partitions
+	own := len(f.Stores)
 	kept, err := f.keeper.Layout(ctx)
 	switch {
 	case own == 1 && (store.Refused(err) || store.KindOf(err) == store.NotNow):
@@ -68,7 +53,7 @@ func (f *Fleet) refuseJobsOfOne(ctx context.Context) error {
 	}
 	size, err := f.single.Size(ctx)
 	if size > 0 {
-		return &LayoutError{f.Layout.Partitions, 1, f.single.Keys().JobPool()}
+		return &LayoutError{len(f.Stores), 1, f.single.Keys().JobPool()}
 	}
 	if store.Refused(err) {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 // partitioned returns n partitions on the backend's Redis.
 func (b *backend) partitioned(n int) *Fleet {
-	return Layout{Partitions: n}.Open(b.Pool(), store.DefaultPrefix)
+	return open(b.Pool(), n)
 }
 
 const layoutKey = "delayer:{0}:partitions"
@@ -141,7 +141,7 @@ func TestLayoutWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.SetUser("~* &* +@all -hget")
-	p := Layout{Partitions: 1}.Open(b.UserPool(), store.DefaultPrefix)
+	p := open(b.UserPool(), 1)
 	b.Do("CONFIG", "RESETSTAT")
 	for range 3 {
 		check(t, p.Stores[0].Ping(t.Context()))

@@ -8,10 +8,10 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// share is the partition's share of a limit. The shares of a layout's partitions add up to the limit, unless it allows fewer jobs
+// share is the partition's share of a limit. The shares of all partitions add up to the limit, unless it allows fewer jobs
 // than there are partitions: each has at least one.
-func (l Layout) share(place int, limit store.Limit) store.Share {
-	of := max(l.Partitions, 1)
+func (f *Fleet) share(place int, limit store.Limit) store.Share {
+	of := len(f.Stores)
 	switch {
 	case limit.Tag != "" && place != store.PartitionOf("{"+limit.Tag+"}", of):
 		return store.Share{}
@@ -41,8 +41,8 @@ func shareOf(all, place, of int) int {
 }
 
 // CheckShares refuses a limit of so few jobs at a time that some partitions would have no share.
-func (l Layout) CheckShares(limit store.Limit) error {
-	if n := l.Partitions; limit.Tag == "" && limit.Concurrency > 0 && limit.Concurrency < n {
+func (f *Fleet) CheckShares(limit store.Limit) error {
+	if n := len(f.Stores); limit.Tag == "" && limit.Concurrency > 0 && limit.Concurrency < n {
 		return fmt.Errorf("%d is less than the %d partitions, each of which has its share: want %d or more, or a tag that all IDs of the topic contain", limit.Concurrency, n, n)
 	}
 	return nil
@@ -50,13 +50,13 @@ func (l Layout) CheckShares(limit store.Limit) error {
 
 // excludes reports whether the limit lets no job be reserved in that partition, because the limit has a tag and all jobs with
 // that tag belong elsewhere.
-func (l Layout) excludes(place int, limit store.Limit) bool {
-	return limit.Tag != "" && place != store.PartitionOf("{"+limit.Tag+"}", l.Partitions)
+func (f *Fleet) excludes(place int, limit store.Limit) bool {
+	return limit.Tag != "" && place != store.PartitionOf("{"+limit.Tag+"}", len(f.Stores))
 }
 
 // SetLimit sets or removes the topic's limit. When it has returned, jobs that are already reserved count.
 func (f *Fleet) SetLimit(ctx context.Context, topic string, l store.Limit) error {
-	return f.each(func(i int, s *store.Store) error { return s.SetLimit(ctx, topic, l, f.Layout.share(i, l)) })
+	return f.each(func(i int, s *store.Store) error { return s.SetLimit(ctx, topic, l, f.share(i, l)) })
 }
 
 // Limit returns the topic's limit.
@@ -70,7 +70,7 @@ func (f *Fleet) Untagged(ctx context.Context, topic string) (l store.Limit, jobs
 		return l, 0, err
 	}
 	err = f.each(func(i int, s *store.Store) error {
-		if !f.Layout.excludes(i, l) {
+		if !f.excludes(i, l) {
 			return nil
 		}
 		ready, err := s.Length(ctx, s.Keys().ReadyQueue(topic))

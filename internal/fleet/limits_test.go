@@ -20,7 +20,7 @@ func TestShares(t *testing.T) {
 	} {
 		concurrency, rate, burst, served := 0, 0.0, 0, 0
 		for i := range c.of {
-			s := Layout{Partitions: c.of}.share(i, c.limit)
+			s := open(new(redis.Pool), c.of).share(i, c.limit)
 			if s.Concurrency != 0 {
 				served++
 			}
@@ -39,7 +39,7 @@ func TestShares(t *testing.T) {
 		if concurrency != c.limit.Concurrency || math.Abs(rate-c.limit.Rate) > 1e-9 {
 			t.Errorf("%+v of %d partitions: %d at a time, %v a second", c.limit, c.of, concurrency, rate)
 		}
-		if want := c.of; c.limit.Tag == "" && served != want || c.limit.Tag != "" && (served != 1 || Layout{Partitions: c.of}.share(store.PartitionOf("{one}x", c.of), c.limit).Concurrency != 1) {
+		if want := c.of; c.limit.Tag == "" && served != want || c.limit.Tag != "" && (served != 1 || open(new(redis.Pool), c.of).share(store.PartitionOf("{one}x", c.of), c.limit).Concurrency != 1) {
 			t.Errorf("%+v: %d of %d partitions are served", c.limit, served, c.of)
 		}
 	}
@@ -48,24 +48,25 @@ func TestShares(t *testing.T) {
 // A limit with a tag excludes all partitions but the tag's.
 func TestExcluded(t *testing.T) {
 	for _, c := range []struct {
-		in   Layout
+		of   int
 		want []int
 	}{
-		{Layout{Partitions: 1}, nil},
-		{Layout{Partitions: 4}, []int{0, 1, 2}},    // {x} belongs to partition 3
-		{Layout{Partitions: 5}, []int{0, 1, 2, 3}}, // in partition 4
+		{1, nil},
+		{4, []int{0, 1, 2}},    // {x} belongs to partition 3
+		{5, []int{0, 1, 2, 3}}, // in partition 4
 	} {
 		var got []int
-		for i := range c.in.Open(new(redis.Pool), store.DefaultPrefix).Stores {
-			if c.in.excludes(i, store.Limit{Concurrency: 1}) {
-				t.Errorf("partition %d of %v is excluded without a tag", i, c.in)
+		f := open(new(redis.Pool), c.of)
+		for i := range f.Stores {
+			if f.excludes(i, store.Limit{Concurrency: 1}) {
+				t.Errorf("partition %d of %d is excluded without a tag", i, c.of)
 			}
-			if c.in.excludes(i, store.Limit{Concurrency: 1, Tag: "x"}) {
+			if f.excludes(i, store.Limit{Concurrency: 1, Tag: "x"}) {
 				got = append(got, i)
 			}
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("of %v %d are excluded, want %d", c.in, got, c.want)
+			t.Errorf("of %d %d are excluded, want %d", c.of, got, c.want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (f *Fleet) Stats(ctx context.Context) (store.Stats, error) {
 func (f *Fleet) StatsOf(ctx context.Context, place int, topics []string, late bool) (store.Stats, error) {
 	all, err := f.Stores[place].Stats(ctx, topics, late)
 	for i := range all.Topics {
-		if t := &all.Topics[i]; f.Layout.excludes(place, t.Limit) {
+		if t := &all.Topics[i]; f.excludes(place, t.Limit) {
 			t.Untagged, t.Throttled = max(t.Ready, 0), 0
 		}
 	}

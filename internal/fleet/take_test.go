@@ -104,7 +104,7 @@ func TestPopOfPartitions(t *testing.T) {
 func TestFirstTurn(t *testing.T) {
 	first := map[uint64]bool{}
 	for range 100 {
-		f := Layout{Partitions: 4}.Open(&redis.Pool{}, store.DefaultPrefix)
+		f := open(&redis.Pool{}, 4)
 		first[f.Takers(t.Context(), nil, wait.Hooks{}).turn.Load()] = true
 	}
 	if len(first) != 4 {

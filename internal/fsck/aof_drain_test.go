@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
@@ -27,7 +25,7 @@ type drain struct {
 
 func newDrain(t *testing.T) *drain {
 	f := newFixture(t)
-	return &drain{f, server.New(f.pool, server.Options{Logger: slog.New(slog.DiscardHandler)})}
+	return &drain{f, clienttest.Server(f.pool, server.Options{})}
 }
 
 // load replays commands.
@@ -65,7 +63,7 @@ func (d *drain) check(state redistest.State, models []jobs) string {
 	if len(models) == 0 {
 		return complaint
 	}
-	report, err := New(d.pool, "", fleet.Layout{}, Options{Wait: 10 * time.Millisecond}).Run(d.ctx)
+	report, err := New(jobsIn(d.pool), Options{Wait: 10 * time.Millisecond}).Run(d.ctx)
 	redistest.Check(d.t, err)
 	if len(report.Findings) > 0 {
 		return fmt.Sprintf("fsck finds %+v", report.Findings)

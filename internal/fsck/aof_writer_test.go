@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -30,10 +29,10 @@ type writer struct {
 }
 
 func newWriter(t *testing.T, s *redistest.Server) *writer {
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: s.Addr}))
-	c := client.New(pool)
-	t.Cleanup(func() { c.Close(); pool.Close() })
-	return &writer{rand.New(rand.NewPCG(3, 4)), t, c, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}), jobs{map[string][]string{}, map[string]string{}}, nil, 0}
+	pool := s.Pool()
+	c := clienttest.On(pool)
+	t.Cleanup(func() { c.Close() })
+	return &writer{rand.New(rand.NewPCG(3, 4)), t, c, clienttest.Server(pool, server.Options{}), jobs{map[string][]string{}, map[string]string{}}, nil, 0}
 }
 
 var aofTopics = []string{"t", "paused", "limited"}

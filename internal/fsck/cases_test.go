@@ -12,8 +12,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -129,25 +129,23 @@ func TestAnotherInstallation(t *testing.T) {
 func TestWrongPartition(t *testing.T) {
 	t.Run("partitions", func(t *testing.T) {
 		server := redistest.Start(t)
-		pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: server.Addr}))
-		t.Cleanup(func() { pool.Close() })
-		wrongPartition(t, server.Do, pool)
+		wrongPartition(t, server.Do, client.PoolOptions{Addr: server.Addr})
 	})
 	t.Run("cluster", func(t *testing.T) {
 		redistest.Long(t)
 		cluster := redistest.StartCluster(t)
-		pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
-		t.Cleanup(func() { pool.Close() })
 		wrongPartition(t, func(command string, args ...any) any {
 			return cluster.Owner(cluster.Slot(args[0].(string))).Do(command, args...)
-		}, pool)
+		}, client.PoolOptions{Cluster: cluster.Addrs()})
 	})
 }
 
-func wrongPartition(t *testing.T, do func(command string, args ...any) any, r client.Redis) {
+func wrongPartition(t *testing.T, do func(command string, args ...any) any, o client.PoolOptions) {
 	const n = 8
-	c := client.New(r, client.WithPartitions(n))
-	t.Cleanup(func() { c.Close() })
+	o.Partitions = n
+	r := redistest.Must(client.Connect(o))
+	c := redistest.Must(client.New(r))
+	t.Cleanup(func() { c.Close(); r.Close() })
 	_, err := c.Push(t.Context(), client.Message{ID: "sound", Topic: "t", Body: "b"}, time.Hour)
 	redistest.Check(t, err)
 	wrong := 0
@@ -172,7 +170,7 @@ func wrongPartition(t *testing.T, do func(command string, args ...any) any, r cl
 	}
 	do("HSET", "delayer:{0}:job_bucket:lost", "topic", "t", "body", "b")
 	run := func(repair bool) map[string]int {
-		report, err := New(r, "", fleet.Layout{Partitions: n}, Options{Repair: repair, Wait: 100 * time.Millisecond}).Run(t.Context())
+		report, err := New(clienttest.Jobs(r, ""), Options{Repair: repair, Wait: 100 * time.Millisecond}).Run(t.Context())
 		redistest.Check(t, err)
 		return found(report)
 	}
@@ -207,7 +205,7 @@ func TestReadOnly(t *testing.T) {
 	f.Do("LPUSH", "delayer:paused_queue:u", "x")
 	before := dump(f)
 	f.SetUser(redistest.Rights(t, "checker"))
-	report, err := New(f.UserPool(), "", fleet.Layout{}, Options{Wait: 10 * time.Millisecond}).Run(t.Context())
+	report, err := New(jobsIn(f.UserPool()), Options{Wait: 10 * time.Millisecond}).Run(t.Context())
 	redistest.Check(t, err)
 	want := map[string]int{"lost_job": 1, "reserved_count": 1, "parked_without_pause": 1, "unknown_topic": 1}
 	if got := found(report); !maps.Equal(got, want) {
@@ -217,7 +215,7 @@ func TestReadOnly(t *testing.T) {
 		t.Errorf("%v, want %v", after, before)
 	}
 	f.SetUser(redistest.Rights(t, "repairer"))
-	report, err = New(f.UserPool(), "", fleet.Layout{}, Options{Repair: true, Wait: 10 * time.Millisecond}).Run(t.Context())
+	report, err = New(jobsIn(f.UserPool()), Options{Repair: true, Wait: 10 * time.Millisecond}).Run(t.Context())
 	if redistest.Check(t, err); report.Left != 0 {
 		t.Errorf("%+v", report)
 	}
@@ -241,8 +239,7 @@ func dump(f *redistest.Fixture) map[string]string {
 func TestStallBudget(t *testing.T) {
 	redistest.Long(t)
 	server := redistest.Start(t)
-	f := &fixture{Fixture: server.Fixture, t: t, ctx: t.Context(), conn: server.Conn(), pool: redistest.Must(client.NewPool(client.PoolOptions{Addr: server.Addr}))}
-	t.Cleanup(func() { f.pool.Close() })
+	f := &fixture{Fixture: server.Fixture, t: t, ctx: t.Context(), conn: server.Conn(), pool: server.Pool()}
 	for i := range 20000 {
 		id := strings.Repeat("x", 30) + fmt.Sprint(i)
 		f.job(id, "t")

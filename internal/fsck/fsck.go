@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/fleet"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -81,10 +80,9 @@ var Kinds = []Kind{
 // Checker checks the jobs of one prefix.
 type Checker struct {
 	Options
-	fleet  *fleet.Fleet
-	prefix string
-	parts  []*part
-	seed   maphash.Seed
+	fleet *fleet.Fleet
+	parts []*part
+	seed  maphash.Seed
 
 	report      Report
 	found       map[fault]bool // true: repaired
@@ -104,15 +102,13 @@ type part struct {
 	counts   map[string]store.ReservedCount // suspicious counts
 }
 
-// New returns a Checker for the jobs in the given Redis. prefix begins the name of every key; empty means "delayer:". A Checker
-// is used once.
-func New(r redisconn.Redis, prefix string, l fleet.Layout, o Options) *Checker {
+// New returns a Checker for these jobs. It is used once.
+func New(jobs *fleet.Fleet, o Options) *Checker {
 	o.Wait, o.Lost, o.Examples = cmp.Or(o.Wait, time.Minute), cmp.Or(o.Lost, store.LostRequeue), cmp.Or(o.Examples, 5)
 	if o.Progress == nil {
 		o.Progress = func(int, int) {}
 	}
-	prefix = cmp.Or(prefix, store.DefaultPrefix)
-	c := &Checker{Options: o, fleet: l.Open(r, prefix), prefix: prefix, seed: maphash.MakeSeed(), found: map[fault]bool{}}
+	c := &Checker{Options: o, fleet: jobs, seed: maphash.MakeSeed(), found: map[fault]bool{}}
 	for i, s := range c.fleet.Stores {
 		c.parts = append(c.parts, &part{Store: s, number: i, ready: map[uint64]struct{}{}, walked: map[string]bool{}})
 	}

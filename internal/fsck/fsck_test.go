@@ -35,10 +35,15 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	server := redistest.Open(t, redistest.Standalone("the faults are planted in the keys of one partition"))
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: server.Addr, MaxActive: 50}))
-	c := client.New(pool)
-	t.Cleanup(func() { c.Close(); pool.Close() })
+	pool := server.Pool()
+	c := clienttest.On(pool)
+	t.Cleanup(func() { c.Close() })
 	return &fixture{Fixture: server.Fixture, t: t, pool: pool, client: c, ctx: t.Context(), conn: server.Conn()}
+}
+
+// jobsIn returns the jobs of one partition.
+func jobsIn(pool *redis.Pool) *fleet.Fleet {
+	return redistest.Must(fleet.Open(fleet.NewRedis(pool, 1, nil), ""))
 }
 
 // put sends a command whose key is one of Delayer's.
@@ -65,7 +70,7 @@ func (f *fixture) run(o Options) Report {
 	if o.Wait == 0 {
 		o.Wait = 300 * time.Millisecond
 	}
-	report, err := New(f.pool, "", fleet.Layout{}, o).Run(f.ctx)
+	report, err := New(jobsIn(f.pool), o).Run(f.ctx)
 	redistest.Check(f.t, err)
 	return report
 }

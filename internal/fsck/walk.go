@@ -192,7 +192,7 @@ func (c *Checker) walkSet(ctx context.Context, p *part, set store.FsckSet, topic
 func (c *Checker) walkKeys(ctx context.Context, node *store.Store) error {
 	pace := manyEach
 	for at := "0"; ; {
-		names, next, err := node.ScanKeys(ctx, c.prefix, at, scanned)
+		names, next, err := node.ScanKeys(ctx, c.fleet.Prefix, at, scanned)
 		if err != nil {
 			return err
 		}
@@ -230,10 +230,10 @@ func isAnothers(rest string) bool {
 
 // sort adds a key to its partition's keys, or notes that it is not Delayer's.
 func (c *Checker) sort(name string, keys map[*part][]store.FoundKey) {
-	rest := strings.TrimPrefix(name, c.prefix)
+	rest := strings.TrimPrefix(name, c.fleet.Prefix)
 	braces := inBraces.FindString(rest)
 	for _, p := range c.parts {
-		if strings.HasPrefix(name, p.Keys().Prefix()) && (len(c.parts) == 1 && braces == "" || c.prefix+braces == p.Keys().Prefix()) {
+		if strings.HasPrefix(name, p.Keys().Prefix()) && (len(c.parts) == 1 && braces == "" || c.fleet.Prefix+braces == p.Keys().Prefix()) {
 			if found := p.Keys().FindKey(name); found.Kind != "" {
 				c.report.Keys++
 				keys[p] = append(keys[p], found)
@@ -242,11 +242,11 @@ func (c *Checker) sort(name string, keys map[*part][]store.FoundKey) {
 			break
 		}
 	}
-	known := store.KeysOf(c.prefix+braces).FindKey(name).Kind != ""
+	known := store.KeysOf(c.fleet.Prefix+braces).FindKey(name).Kind != ""
 	switch {
-	case known && name == store.KeysOf(c.prefix).Partition(0).Layout(): // the key that records a single partition
+	case known && name == store.KeysOf(c.fleet.Prefix).Partition(0).Layout(): // the key that records a single partition
 	case known:
-		c.note(nil, "other_layout", c.prefix+braces, false)
+		c.note(nil, "other_layout", c.fleet.Prefix+braces, false)
 	case !isAnothers(rest):
 		c.note(nil, "unknown_key", name, false)
 	}

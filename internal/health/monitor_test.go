@@ -15,7 +15,7 @@ func TestMonitor(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
 	f.SetUser(redistest.Rights(t, "operator"))
-	jobs := inspect.New(f.UserPool(), "", fleet.Layout{})
+	jobs := inspect.New(redistest.Must(fleet.Open(fleet.NewRedis(f.UserPool(), 1, nil), "")))
 	for _, test := range []struct {
 		warning, critical string
 		prepare           func()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -100,7 +100,7 @@ func work(t *testing.T, redis *redistest.Server, faults func(context.Context, *r
 	var group sync.WaitGroup
 	defer group.Wait()
 	for range 2 {
-		s := server.New(redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr})), server.Options{Logger: slog.New(slog.DiscardHandler)})
+		s := clienttest.Server(redis.Pool(), server.Options{})
 		group.Go(func() { s.Run(ctx) })
 	}
 	for i := range producers + consumers {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -65,7 +66,7 @@ var essential = map[string][]string{
 func measure(t *testing.T, program, call string) []string {
 	t.Helper()
 	f := redistest.Start(t)
-	other := client.New(f.Pool()) // another process
+	other := clienttest.On(f.Pool()) // another process
 	defer other.Close()
 	push := func(delay time.Duration) {
 		t.Helper()

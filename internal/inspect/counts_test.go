@@ -58,7 +58,7 @@ func TestCounts(t *testing.T) {
 func TestCountsOfPartitions(t *testing.T) {
 	f, server := onRedis(t)
 	conns := server.Pool()
-	f.Inspector = &Inspector{fleet: &fleet.Fleet{Layout: fleet.Layout{Partitions: 3}}}
+	f.Inspector = &Inspector{fleet: &fleet.Fleet{}}
 	for i, topics := range []string{"a b", "b c", "c d"} {
 		prefix := fmt.Sprint("p", i, ":")
 		f.fleet.Stores = append(f.fleet.Stores, store.New(conns, prefix))
@@ -186,7 +186,7 @@ func TestLimitsOfPartitionsAddUp(t *testing.T) {
 // keys.
 func onPartitions(t *testing.T, n int) *fixture {
 	f, server := onRedis(t)
-	f.Inspector = New(server.Pool(), "", fleet.Layout{Partitions: n})
+	f.Inspector = open(server.Pool(), n)
 	return f
 }
 

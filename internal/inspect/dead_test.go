@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -186,7 +185,7 @@ func (f *fixture) before(script string, call func()) *Inspector {
 		return &hookedConn{conn, "-- " + script + ": ", call}, err
 	}}
 	f.TB.Cleanup(func() { pool.Close() })
-	return New(pool, "", fleet.Layout{})
+	return open(pool, 1)
 }
 
 type hookedConn struct {

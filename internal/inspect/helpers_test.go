@@ -10,6 +10,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/devredis"
 	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -22,13 +24,15 @@ type fixture struct {
 }
 
 func newFixture(on *redistest.Fixture) *fixture {
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: on.Addr, ReadTimeout: redistest.HangBound}))
-	c := client.New(pool)
-	on.TB.Cleanup(func() {
-		c.Close()
-		pool.Close()
-	})
-	return &fixture{Inspector: New(pool, "", fleet.Layout{}), Fixture: on, client: c, ctx: on.TB.Context()}
+	pool := on.Pool()
+	c := clienttest.On(pool)
+	on.TB.Cleanup(func() { c.Close() })
+	return &fixture{Inspector: open(pool, 1), Fixture: on, client: c, ctx: on.TB.Context()}
+}
+
+// open returns an Inspector of that many partitions.
+func open(conns redisconn.Redis, partitions int) *Inspector {
+	return New(redistest.Must(fleet.Open(fleet.NewRedis(conns, partitions, nil), "")))
 }
 
 // onRedis starts a redis-server.

@@ -2,12 +2,13 @@ package inspect
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -45,9 +46,9 @@ func TestInfoOfCluster(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: c.Addrs()}))
+	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: c.Addrs(), Partitions: 16}))
 	t.Cleanup(func() { pool.Close() })
-	o := New(pool, "", fleet.Layout{Partitions: 16})
+	o := New(clienttest.Jobs(pool, ""))
 	partitions, err := o.Partitions(t.Context())
 	redistest.Check(t, err)
 	on := map[string]bool{}
@@ -57,7 +58,7 @@ func TestInfoOfCluster(t *testing.T) {
 	all, err := o.Info(t.Context())
 	redistest.Check(t, err)
 	for _, info := range all {
-		if !on[info.Node] || !strings.Contains(c.Addrs(), info.Node) || info.Role != "master" {
+		if !on[info.Node] || !slices.Contains(c.Addrs(), info.Node) || info.Role != "master" {
 			t.Errorf("%+v, with partitions on %v", info, on)
 		}
 	}

@@ -5,13 +5,7 @@
 // therefore not a snapshot: jobs come and go in between.
 package inspect
 
-import (
-	"cmp"
-
-	"github.com/mix-basic/delayer/internal/fleet"
-	"github.com/mix-basic/delayer/internal/redisconn"
-	"github.com/mix-basic/delayer/internal/store"
-)
+import "github.com/mix-basic/delayer/internal/fleet"
 
 // Inspector inspects the jobs of one prefix. It is safe for concurrent use.
 type Inspector struct {
@@ -22,10 +16,9 @@ type Inspector struct {
 	soon      *Shared[map[string]int]
 }
 
-// New returns an Inspector for the jobs in that Redis. prefix begins the name of every key;
-// empty means "delayer:".
-func New(r redisconn.Redis, prefix string, l fleet.Layout) *Inspector {
-	o := &Inspector{fleet: l.Open(r, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
+// New returns an Inspector for these jobs.
+func New(jobs *fleet.Fleet) *Inspector {
+	o := &Inspector{fleet: jobs, most: MostTopics}
 	o.snapshots, o.schedules = NewShared(snapshotTimeout, o.snapshot), NewShared(snapshotTimeout, o.ScheduleStates)
 	o.soon = NewShared(snapshotTimeout, o.dueSoon)
 	return o

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -21,13 +21,10 @@ func inPartitions(t *testing.T) *fixture {
 	t.Helper()
 	f := redistest.Start(t).Fixture
 	f.Partitions = 5
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
-	c := client.New(pool, client.WithPartitions(5))
-	t.Cleanup(func() {
-		c.Close()
-		pool.Close()
-	})
-	return &fixture{Inspector: New(pool, "", fleet.Layout{Partitions: 5}), Fixture: f, client: c, ctx: t.Context()}
+	pool := f.Pool()
+	c := redistest.Must(client.New(client.UsePool(pool, 5)))
+	t.Cleanup(func() { c.Close() })
+	return &fixture{Inspector: open(pool, 5), Fixture: f, client: c, ctx: t.Context()}
 }
 
 // Pages of several partitions share one order, and each job is on exactly one page.
@@ -154,13 +151,12 @@ func TestBrokenPartition(t *testing.T) {
 func onNodes(t *testing.T, remainder int) (f *fixture, away *redistest.Server) {
 	t.Helper()
 	f, _ = onRedis(t)
-	layout := fleet.Layout{Partitions: 4}
-	f.Inspector = New(nil, "", layout)
+	f.Inspector = open(&redis.Pool{}, 4)
 	for k := range 2 {
 		node := redistest.StartNode(t)
-		pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: node.Addr}))
+		pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{node.Addr}, Partitions: 4}))
 		t.Cleanup(func() { pool.Close() })
-		on := layout.Open(pool, store.DefaultPrefix)
+		on := clienttest.Jobs(pool, "")
 		for i := k; i < 4; i += 2 {
 			f.fleet.Stores[i] = on.Stores[i]
 		}

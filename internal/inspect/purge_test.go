@@ -13,8 +13,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -94,16 +94,15 @@ func TestPurgeWhileJobsBecomeReady(t *testing.T) {
 func TestPurgeOfPartitions(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
-	t.Cleanup(func() { pool.Close() })
+	pool := f.Pool()
 	for _, prefix := range []string{"", "other:"} {
-		c := client.New(pool, client.WithPrefix(prefix))
+		c := clienttest.On(pool, client.WithPrefix(prefix))
 		for range 5 {
 			_, err := c.Push(f.ctx, client.Message{Topic: "t", Body: "b"}, 0)
 			f.check(err)
 		}
 	}
-	f.fleet.Stores = append(f.fleet.Stores, store.New(pool, "other:"))
+	f.fleet.Stores = []*store.Store{store.New(pool, store.DefaultPrefix), store.New(pool, "other:")}
 	f.ghosts(2) // in the first partition, behind its jobs
 	for _, step := range []struct{ most, want, left int }{{8, 6, 4}, {3, 3, 1}, {7, 1, 0}} {
 		if n, err := f.Purge(f.ctx, "t", step.most); n != step.want || err != nil {
@@ -130,7 +129,7 @@ func TestPurgeFailsInTheMidst(t *testing.T) {
 		return redis.Dial("tcp", server.Addr)
 	}}
 	t.Cleanup(func() { pool.Close() })
-	if n, err := New(pool, "", fleet.Layout{}).Purge(context.Background(), "t", math.MaxInt); n != 250 || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if n, err := open(pool, 1).Purge(context.Background(), "t", math.MaxInt); n != 250 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%d jobs, %v, want 250 and the error", n, err)
 	}
 	if left := f.Do("LLEN", "delayer:ready_queue:t"); left != int64(350) {

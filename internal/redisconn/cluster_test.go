@@ -62,7 +62,6 @@ func TestSlotsShareANode(t *testing.T) {
 	if n := s.Calls("cluster|slots"); n != 1 {
 		t.Errorf("it was asked %d times who owns what, want once", n)
 	}
-	expectError(t, func() error { _, err := NewSource(c).Of("d:").Get(t.Context()); return err }(), "CROSSSLOT", "want partitions, such as 16")
 }
 
 // All connections end with the Cluster, and none is opened after that.
@@ -210,7 +209,7 @@ func TestNodeThatIsAway(t *testing.T) {
 	defer c.Close()
 	c.take([]slotRange{{last: 16383, owner: s.Addr}}, true, time.Now())
 	slot, other := NewSource(c).Of("{d}:"), NewSource(c).Of("{e}:")
-	n, err := slot.owner(t.Context())
+	n, err := c.owner(t.Context(), slot.slot)
 	redistest.Check(t, err)
 	n.failing, n.err, n.dials = time.Now().Add(-RetryWindow), errors.New("it hangs"), 1
 	_, err = other.Get(t.Context())

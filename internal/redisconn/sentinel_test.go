@@ -82,7 +82,7 @@ func TestHungMasterIsLeft(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	all := redistest.StartSentinels(t)
-	d, _ := by("m", strings.Split(all.Addrs(), ",")...)
+	d, _ := by("m", all.Addrs()...)
 	d.ReadTimeout = time.Hour
 	conn, err := d.Dial(t.Context())
 	redistest.Check(t, err)

@@ -7,16 +7,11 @@ const slots = 16384
 // TagOf is the part of a key that says which slot it is in: what stands between the first { and the next }, or,
 // if that is nothing, all of it (Redis Cluster Specification, "Hash tags").
 func TagOf(key string) string {
-	if tag, found := tagIn(key); found {
+	_, behind, _ := strings.Cut(key, "{")
+	if tag, _, closed := strings.Cut(behind, "}"); closed && tag != "" {
 		return tag
 	}
 	return key
-}
-
-func tagIn(key string) (tag string, found bool) {
-	_, behind, _ := strings.Cut(key, "{")
-	tag, _, closed := strings.Cut(behind, "}")
-	return tag, closed && tag != ""
 }
 
 // CRC16 is the checksum that Redis Cluster uses: CRC-16/XMODEM, with the polynomial 0x1021, from 0 on.

@@ -12,7 +12,6 @@ package redisconn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -25,34 +24,15 @@ type Redis interface {
 	Close() error
 }
 
-// CheckRedis refuses what no Source can be made of.
-func CheckRedis(r Redis) error {
-	switch r := r.(type) {
-	case *Cluster:
-		if r != nil {
-			return nil
-		}
-	case *redis.Pool:
-		if r != nil {
-			return nil
-		}
-	case nil:
-	default:
-		return errors.New("it is neither a *redis.Pool nor made by client.Connect")
-	}
-	return errors.New("it is nil")
-}
-
 // Source gives connections to the server that has a partition.
 type Source struct {
 	pool    *redis.Pool // nil in a cluster
 	cluster *Cluster    // nil unless there is one
 	slot    int
-	refusal error        // why the keys can't be used: a prefix without a tag has keys in many slots
 	inVain  atomic.Int64 // when a connection was replaced in vain, in Unix ms
 }
 
-// NewSource returns the Source of a Redis that CheckRedis accepts. In a cluster, see Of.
+// NewSource returns the Source of a Redis. In a cluster, see Of.
 func NewSource(r Redis) *Source {
 	if c, ok := r.(*Cluster); ok {
 		return &Source{cluster: c}
@@ -61,17 +41,12 @@ func NewSource(r Redis) *Source {
 	return &Source{pool: pool}
 }
 
-// Of returns the Source of the keys with that prefix, which is s itself unless there is a cluster.
+// Of returns the Source of the keys with that prefix, which is s itself unless there is a cluster. There the prefix must have a tag.
 func (s *Source) Of(prefix string) *Source {
 	if s.cluster == nil {
 		return s
 	}
-	tag, found := tagIn(prefix)
-	if !found {
-		return &Source{cluster: s.cluster, refusal: redis.Error(fmt.Sprintf("CROSSSLOT keys that begin with %.200q are in many slots of a cluster; "+
-			"want partitions, such as 16, or a prefix with a tag, such as {delayer}:, here and in all clients", prefix))}
-	}
-	return &Source{cluster: s.cluster, slot: SlotOf(tag)}
+	return &Source{cluster: s.cluster, slot: SlotOf(prefix)}
 }
 
 // Get waits for a connection, whose Close returns it. The end of ctx does not cut a PING short: the connection goes back to the pool once it has
@@ -122,7 +97,7 @@ func (s *Source) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, 
 // long as other nodes answer: one of them is about to take its place.
 func (s *Source) fromOwner(b *borrow) (redis.Conn, error) {
 	for tries := NewTries(RetryWindow); ; {
-		n, err := s.owner(b)
+		n, err := s.cluster.owner(b, s.slot)
 		if err != nil {
 			return nil, err
 		}
@@ -134,19 +109,11 @@ func (s *Source) fromOwner(b *borrow) (redis.Conn, error) {
 	}
 }
 
-// owner returns the node that owns the slot.
-func (s *Source) owner(ctx context.Context) (*node, error) {
-	if s.refusal != nil {
-		return nil, s.refusal
-	}
-	return s.cluster.owner(ctx, s.slot)
-}
-
 // Dial opens a connection that is the caller's own, and does not count among the pool's.
 func (s *Source) Dial(ctx context.Context) (redis.Conn, error) {
 	pool := s.pool
 	if s.cluster != nil {
-		n, err := s.owner(ctx)
+		n, err := s.cluster.owner(ctx, s.slot)
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +19,7 @@ func inCluster(t *testing.T, c *redistest.Cluster) []*Store {
 func poolOf(t *testing.T, c *redistest.Cluster) *redisconn.Cluster {
 	t.Helper()
 	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
-	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {
+	pool := redisconn.NewCluster(c.Addrs(), second, func(d redisconn.Dialer) *redis.Pool {
 		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
 	})
 	t.Cleanup(func() { pool.Close() })

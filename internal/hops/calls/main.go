@@ -79,9 +79,11 @@ func prepare(name, addr string, c *client.Client) func() {
 		counted := wait()
 		return func() { <-counted }
 	case "pass": // the test pushes what is moved
-		pool, err := client.NewPool(client.PoolOptions{Addr: addr})
+		r, err := client.Connect(client.PoolOptions{Addr: addr})
 		check(err)
-		go server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		s, err := server.New(r, server.Options{Logger: slog.New(slog.DiscardHandler)})
+		check(err)
+		go s.Run(ctx)
 		return func() {}
 	}
 	log.Fatalf("want push, pop, ack, wake or pass, not %q", name)

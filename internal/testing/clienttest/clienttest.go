@@ -1,14 +1,18 @@
-// Package clienttest connects Clients to the Redis of a test.
+// Package clienttest connects Clients and servers to the Redis of a test.
 package clienttest
 
 import (
 	"cmp"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/server"
 )
 
 // Reach adds the address of the test's Redis to pool options.
@@ -16,7 +20,7 @@ func Reach(s *redistest.Server, o client.PoolOptions) client.PoolOptions {
 	o.Addr, o.Partitions = cmp.Or(o.Addr, s.Addr), cmp.Or(o.Partitions, s.Partitions)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, redistest.HangBound)
 	if s.Clustered {
-		o.Addr, o.Cluster = "", o.Addr
+		o.Addr, o.Cluster = "", []string{o.Addr}
 	}
 	if redistest.External != "" {
 		at, err := client.ParseURL(redistest.External)
@@ -28,10 +32,20 @@ func Reach(s *redistest.Server, o client.PoolOptions) client.PoolOptions {
 	return o
 }
 
-// Connect is client.Connect for options that may have several partitions.
-func Connect(o client.PoolOptions) client.Redis {
-	o.Partitions = 0
-	return redistest.Must(client.Connect(o))
+// On returns a Client on the pool, with one partition.
+func On(pool *redis.Pool, opts ...client.Option) *client.Client {
+	return redistest.Must(client.New(client.UsePool(pool, 1), opts...))
+}
+
+// Server returns a server on the pool, with one partition. Without a logger it logs nothing.
+func Server(pool *redis.Pool, o server.Options) *server.Server {
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	return redistest.Must(server.New(client.UsePool(pool, 1), o))
+}
+
+// Jobs returns the jobs whose keys begin with prefix; empty means "delayer:".
+func Jobs(r *client.Redis, prefix string) *fleet.Fleet {
+	return redistest.Must(fleet.Open((*fleet.Redis)(r), prefix))
 }
 
 // Ready are options that reserve up to max jobs of the topic that are ready now.

@@ -6,20 +6,24 @@ import (
 	"net"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Wrap wraps a connection that was dialled with ctx.
 type Wrap func(ctx context.Context, conn net.Conn) net.Conn
 
-// Through returns a pool for the server at addr, or for its cluster. Connections are wrapped and have no
-// timeouts. Up to maxIdle are kept idle.
-func Through(addr string, clustered bool, maxIdle int, wrap Wrap) redisconn.Redis {
-	if clustered {
+// Through returns the test's Redis, reached over connections that are wrapped and have no timeouts. Up to maxIdle are
+// kept idle.
+func Through(s *redistest.Server, maxIdle int, wrap Wrap) *client.Redis {
+	var conns redisconn.Redis = pool(redisconn.Fixed(s.Addr), maxIdle, wrap)
+	if s.Clustered {
 		newPool := func(d redisconn.Dialer) *redis.Pool { return pool(d.Locator, maxIdle, wrap) }
-		return redisconn.NewCluster([]string{addr}, redisconn.Dialer{}, newPool)
+		conns = redisconn.NewCluster([]string{s.Addr}, redisconn.Dialer{}, newPool)
 	}
-	return pool(redisconn.Fixed(addr), maxIdle, wrap)
+	return (*client.Redis)(fleet.NewRedis(conns, s.Partitions, conns.Close))
 }
 
 func pool(l redisconn.Locator, maxIdle int, wrap Wrap) *redis.Pool {

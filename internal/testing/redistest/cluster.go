@@ -71,13 +71,12 @@ func (c *Cluster) meet(s *Server) {
 	}
 }
 
-// Addrs returns the addresses of the servers, separated by commas.
-func (c *Cluster) Addrs() string {
-	var addrs []string
+// Addrs returns the addresses of the servers.
+func (c *Cluster) Addrs() (addrs []string) {
 	for _, s := range c.Servers {
 		addrs = append(addrs, s.Addr)
 	}
-	return strings.Join(addrs, ",")
+	return addrs
 }
 
 func (c *Cluster) nodes(s *Server) string {

@@ -56,13 +56,12 @@ func startSentinel(tb testing.TB, master string, quorum int, more ...string) *Se
 	return startAs(tb, conf, "--sentinel")
 }
 
-// Addrs returns the addresses of the sentinels, separated by commas.
-func (s *Sentinels) Addrs() string {
-	var addrs []string
+// Addrs returns the addresses of the sentinels.
+func (s *Sentinels) Addrs() (addrs []string) {
 	for _, sentinel := range s.Sentinels {
 		addrs = append(addrs, sentinel.Addr)
 	}
-	return strings.Join(addrs, ",")
+	return addrs
 }
 
 // Master returns the server that a sentinel reports as the master.

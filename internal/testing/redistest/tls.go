@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 )
@@ -39,16 +38,15 @@ func StartTLSSentinel(tb testing.TB) (master *Server, tlsAddr string, roots *x50
 
 // StartTLSCluster starts a cluster like StartCluster. Its nodes also speak TLS, to each other too, and announce their host name,
 // localhost. addrs are their TLS addresses.
-func StartTLSCluster(tb testing.TB) (c *Cluster, addrs string, roots *x509.CertPool) {
+func StartTLSCluster(tb testing.TB) (c *Cluster, addrs []string, roots *x509.CertPool) {
 	tb.Helper()
 	cert := newCertificate(tb)
 	c = start(&Cluster{TB: tb, cert: &cert, args: []string{"--tls-cluster", "yes", "--tls-replication", "yes",
 		"--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname"}})
-	var all []string
 	for _, s := range c.Servers {
-		all = append(all, fmt.Sprint("127.0.0.1:", s.Strings("CONFIG", "GET", "tls-port")[1]))
+		addrs = append(addrs, fmt.Sprint("127.0.0.1:", s.Strings("CONFIG", "GET", "tls-port")[1]))
 	}
-	return c, strings.Join(all, ","), cert.roots
+	return c, addrs, cert.roots
 }
 
 type certificate struct {

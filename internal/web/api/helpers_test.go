@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 )
@@ -45,20 +45,18 @@ func startOf(t testing.TB, o web.Options, partitions int) *fixture {
 	return f
 }
 
-// serve starts the HTTP server on a pool with the given options.
+// serve starts the HTTP server on a Redis with the given options.
 func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	f.t.Helper()
-	partitions := max(p.Partitions, 1)
-	p.Partitions = 0 // a pool has no partitions
-	pool := redistest.Must(client.Connect(p))
-	f.Client = client.New(pool, client.WithPartitions(partitions))
+	r := redistest.Must(client.Connect(p))
+	f.Client = redistest.Must(client.New(r))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(f.t, err)
 	f.url = "http://" + l.Addr().String()
-	area := New(f.Client, inspect.New(pool, "", fleet.Layout{Partitions: partitions}), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
+	area := New(f.Client, inspect.New(clienttest.Jobs(r, "")), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
 	f.t.Cleanup(func() {
 		f.Client.Close()
-		pool.Close()
+		r.Close()
 		f.expectFailures(0)
 	})
 	f.stop = redistest.Background(f.t, func(ctx context.Context) error { return web.New(o, area).Serve(ctx, l) })

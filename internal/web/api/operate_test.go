@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -14,9 +13,9 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/internal/web"
@@ -207,7 +206,7 @@ func TestChangeManyHalfway(t *testing.T) {
 	f := start(t, web.Options{})
 	f.some()
 	c := &call{
-		api: &api{inspector: inspect.New(f.redis.Pool(), "", fleet.Layout{Partitions: 1}), Options: Options{MaxWork: time.Minute, Failed: f.fail}},
+		api: &api{inspector: inspect.New(clienttest.Jobs(client.UsePool(f.redis.Pool(), 1), "")), Options: Options{MaxWork: time.Minute, Failed: f.fail}},
 		w:   httptest.NewRecorder(), r: httptest.NewRequest("DELETE", "/", nil), path: map[string]string{"topic": "t"}, query: values{"match": "*", "limit": 10},
 	}
 	answer, err := c.change(func(_ context.Context, id string) (bool, error) {
@@ -458,7 +457,7 @@ func TestRequeueOfWhatExists(t *testing.T) {
 // Stats and servers list the running servers.
 func TestStatsOfServers(t *testing.T) {
 	f := start(t, web.Options{})
-	stop := redistest.Background(t, server.New(f.redis.Pool(), server.Options{Logger: slog.New(slog.DiscardHandler), Interval: 20 * time.Millisecond}).Run)
+	stop := redistest.Background(t, clienttest.Server(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)
 	one := func() bool { return !strings.Contains(f.do("GET", "/v1/stats", "").body, `"servers":[]`) }
 	until(t, "the server has said something", one)
 	const servers = `"servers":[{"host":"*","pid":"*","version":"*","started":"*","silent":"*","stale":false,"failing":false,"moved":0,"returned":0,"dropped":0}]`

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 )
@@ -50,14 +50,14 @@ func startOn(t testing.TB, o web.Options, r *redistest.Server, addr string) *fix
 // startWith starts a fixture with several partitions.
 func startWith(t testing.TB, o web.Options, r *redistest.Server, addr string, partitions int) *fixture {
 	t.Helper()
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: addr}))
-	c := client.New(pool, client.WithPartitions(partitions))
-	d := New(c, inspect.New(pool, "", fleet.Layout{Partitions: partitions}), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
+	on := redistest.Must(client.Connect(client.PoolOptions{Addr: addr, Partitions: partitions}))
+	c := redistest.Must(client.New(on))
+	d := New(c, inspect.New(clienttest.Jobs(on, "")), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
 	site := httptest.NewServer(web.New(o, d.Area()))
 	t.Cleanup(func() {
 		site.Close()
 		c.Close()
-		pool.Close()
+		on.Close()
 	})
 	browser := site.Client()
 	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

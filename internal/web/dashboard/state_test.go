@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/server"
@@ -117,7 +117,7 @@ func TestAfterAnAction(t *testing.T) {
 // TestLive follows a working server.
 func TestLive(t *testing.T) {
 	f := start(t, web.Options{})
-	stop := redistest.Background(t, server.New(f.Pool(), server.Options{Logger: slog.New(slog.DiscardHandler), Version: "9.8.7"}).Run)
+	stop := redistest.Background(t, clienttest.Server(f.Pool(), server.Options{Version: "9.8.7"}).Run)
 	f.push("topic", "id", "body", 50*time.Millisecond)
 	f.reserve("topic").Ack(t.Context())
 	check(t, f.Pause(t.Context(), "paused", client.PauseOptions{}))

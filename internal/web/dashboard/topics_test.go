@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/server"
@@ -87,7 +87,7 @@ func TestBehindNamesAll(t *testing.T) {
 		f.Do("EXPIRE", fmt.Sprint("delayer:job_bucket:j", i), 7*24*3600-300-60*i)
 		f.Do("ZADD", "delayer:job_pool", time.Now().Add(time.Duration(-300-60*i)*time.Second).Unix(), fmt.Sprint("j", i))
 	}
-	stop := redistest.Background(t, server.New(f.Pool(), server.Options{Logger: slog.New(slog.DiscardHandler)}).Run)
+	stop := redistest.Background(t, clienttest.Server(f.Pool(), server.Options{}).Run)
 	eventually(t, "all are ready", func() bool { return len(f.State().Ready) == 7 })
 	stop()
 	f.dashboard.touch()

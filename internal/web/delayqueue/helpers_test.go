@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/server"
@@ -44,16 +44,12 @@ type setup struct {
 func start(t testing.TB, s setup) *fixture {
 	t.Helper()
 	f := &fixture{t: t, redis: redistest.Start(t)}
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.redis.Addr}))
 	f.client = redistest.Must(client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: cmp.Or(s.patience, hangBound), WriteTimeout: hangBound, MaxActive: 20, MaxIdle: 2}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	f.addr = l.Addr().String()
-	t.Cleanup(func() {
-		f.client.Close()
-		pool.Close()
-	})
-	redistest.Background(t, server.New(pool, server.Options{Logger: slog.New(slog.DiscardHandler), Interval: 20 * time.Millisecond}).Run)
+	t.Cleanup(func() { f.client.Close() })
+	redistest.Background(t, clienttest.Server(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)
 	f.front = web.New(s.web, New(f.client, s.Options))
 	f.stop = redistest.Background(t, func(ctx context.Context) error { return f.front.Serve(ctx, l) })
 	return f

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/server"
@@ -42,11 +42,12 @@ func newWorldOf(tb testing.TB, partitions int, o Options) *world {
 	tb.Helper()
 	w := &world{Server: redistest.Start(tb)}
 	w.pool = w.Pool()
-	w.client = client.New(w.pool, client.WithPartitions(partitions))
+	r := client.UsePool(w.pool, partitions)
+	w.client = redistest.Must(client.New(r))
 	tb.Cleanup(func() { w.client.Close() })
-	w.metrics = New(inspect.New(w.pool, "", fleet.Layout{Partitions: partitions}), o)
+	w.metrics = New(inspect.New(clienttest.Jobs(r, "")), o)
 	w.metrics.fresh = 0
-	w.server = server.New(w.pool, server.Options{Logger: slog.New(slog.DiscardHandler), Hooks: w.metrics.Hooks(), Partitions: partitions})
+	w.server = redistest.Must(server.New(r, server.Options{Logger: slog.New(slog.DiscardHandler), Hooks: w.metrics.Hooks()}))
 	w.front = web.New(web.Options{Token: token}, w.metrics.Area(), w.metrics.Health())
 	w.metrics.Watch(w.front)
 	return w

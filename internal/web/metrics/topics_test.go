@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -255,6 +255,6 @@ func TestSchedulesWithoutRights(t *testing.T) {
 	_, err := w.client.Schedules().Set(t.Context(), client.Schedule{Name: "a", Every: time.Hour, Topic: "t", Body: "b"})
 	check(t, err)
 	w.SetUser(redistest.Rights(t, "daemon", "operator") + " resetkeys ~delayer:[^s]*")
-	w.metrics.inspector = inspect.New(w.UserPool(), "", fleet.Layout{})
+	w.metrics.inspector = inspect.New(clienttest.Jobs(client.UsePool(w.UserPool(), 1), ""))
 	w.expect(w.scrape(), map[string]string{`delayer_redis_up`: "1", `delayer_schedules{state="active"}`: "", `delayer_schedule_overdue_seconds`: "", "delayer_topics_paused": "0"})
 }

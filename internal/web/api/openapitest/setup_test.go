@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,8 +17,8 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/internal/web/api"
@@ -65,11 +64,9 @@ func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
 }
 
 func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
-	layout := fleet.Layout{Partitions: o.Partitions}
-	o.Partitions = 0 // a pool has no partitions
-	pool := redistest.Must(client.Connect(o))
-	p.t.Cleanup(func() { pool.Close() })
-	return api.New(c, inspect.New(pool, "", layout), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
+	r := redistest.Must(client.Connect(o))
+	p.t.Cleanup(func() { r.Close() })
+	return api.New(c, inspect.New(clienttest.Jobs(r, "")), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
 }
 
 // usual returns the HTTP server with a working Redis.
@@ -171,7 +168,7 @@ var check = redistest.Check
 // serve runs a server until it appears in the statistics.
 func (p *prober) serve(h http.Handler) {
 	p.t.Helper()
-	defer redistest.Background(p.t, server.New(p.redis.Pool(), server.Options{Logger: slog.New(slog.DiscardHandler)}).Run)()
+	defer redistest.Background(p.t, clienttest.Server(p.redis.Pool(), server.Options{}).Run)()
 	redistest.Until(p.t, "the server is in the statistics", func() bool {
 		return !strings.Contains(p.ask(h, request{method: "GET", path: "/v1/stats"}, 200), `"servers":[]`)
 	})
