@@ -78,10 +78,13 @@ func invalid(field, why string) error {
 
 // checkDelay checks a delay, of which a negative one means at once: it is the rest of a computed one.
 func checkDelay(d time.Duration) error {
-	if d > MaxDelay {
+	switch {
+	case d > MaxDelay:
 		return invalid("delay", fmt.Sprintf("%s is more than %s", duration.Format(d), duration.Bound(MaxDelay)))
+	case d > 0 && d < time.Millisecond:
+		return checkUnit("delay", d)
 	}
-	return checkUnit("delay", d)
+	return nil
 }
 
 func checkLength(field string, d, most time.Duration) error {
