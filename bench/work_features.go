@@ -77,7 +77,7 @@ func (r *Run) featurePushes(ctx context.Context) []contender {
 		})
 	}
 	grouped := func(c *client.Client, i int) error {
-		group := client.Group("key", client.GroupOptions{Max: 100, Longest: time.Hour})
+		group := client.Group{Key: "key", Max: 100, Longest: time.Hour}
 		_, err := c.Push(ctx, client.Message{Topic: topic, Body: body(int64(i))}, 0, group)
 		return err
 	}

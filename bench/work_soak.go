@@ -172,7 +172,7 @@ func (s *soak) push(c *client.Client) {
 	case kind < 15:
 		topic = soakLimitedTopic
 	case kind < 25: // delivered when the group is full or old enough
-		group := client.Group("all", client.GroupOptions{Max: 50, Quiet: time.Second})
+		group := client.Group{Key: "all", Max: 50, Quiet: time.Second}
 		topic, options, delay = soakGroupTopic, []client.PushOption{group}, 0
 	case kind < 35:
 		overHTTP = true

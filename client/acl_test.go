@@ -30,7 +30,7 @@ func TestDocumentedRights(t *testing.T) {
 	check(t, errOf(producer.Remove(ctx, "as")))
 	large := `"` + strings.Repeat("x", 20_000) + `"`
 	for range 2 { // the second one is ready
-		check(t, errOf(producer.Push(ctx, client.Message{Topic: "grouped", Body: large}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}))))
+		check(t, errOf(producer.Push(ctx, client.Message{Topic: "grouped", Body: large}, 0, client.Group{Key: "k", Max: 2, Quiet: time.Hour})))
 	}
 	check(t, errOf(consumer.Pop(ctx, "grouped")))
 	check(t, errOf(producer.Push(ctx, message("a"), time.Second))) // due soon, which is announced
@@ -81,7 +81,7 @@ func pushCall(delay time.Duration, opts ...client.PushOption) call {
 
 // groupCall pushes these IDs to a group of two.
 func groupCall(ids []string, opts ...client.PushOption) call {
-	opts = append(opts, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}))
+	opts = append(opts, client.Group{Key: "k", Max: 2, Quiet: time.Hour})
 	return func(c *client.Client) error {
 		for _, id := range ids {
 			err := errOf(c.Push(context.Background(), client.Message{ID: id, Topic: "t", Body: "1"}, 0, opts...))

@@ -42,13 +42,13 @@ var cutOperations = []cutOperation{
 	}), "never was"},
 	{"push that follows", (*cutJob).isReserved, does(func(j *cutJob, c *client.Client) error { return j.follow(c) }), ""},
 	{"push to a group", nothing, does(func(j *cutJob, c *client.Client) error {
-		return errOf(c.Push(j.ctx(), client.Message{Topic: "t", Body: "1"}, 0, client.Group("k", longGroup)))
+		return errOf(c.Push(j.ctx(), client.Message{Topic: "t", Body: "1"}, 0, groupOf("k", longGroup)))
 	}), "never was"},
 	{"push to a group", nothing, does(func(j *cutJob, c *client.Client) error {
-		return errOf(c.PushBatch(j.ctx(), []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup)))
+		return errOf(c.PushBatch(j.ctx(), []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}}, groupOf("k", longGroup)))
 	}), "never was"},
 	{"push to a group, with Once", nothing, does(func(j *cutJob, c *client.Client) error {
-		return errOf(c.Push(j.ctx(), client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.IfExists(client.Once(time.Hour))))
+		return errOf(c.Push(j.ctx(), client.Message{ID: "push", Topic: "t", Body: "1"}, 0, groupOf("k", longGroup), client.IfExists(client.Once(time.Hour))))
 	}), "never was"},
 	{"pop", (*cutJob).isReady, func(j *cutJob, c *client.Client) (string, error) {
 		_, err := c.Pop(j.ctx(), "t")

@@ -47,7 +47,7 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[JobInfo, erro
 // ErrNotFound if there is no such dead letter, and ErrExists if there is a job with its ID.
 func (c *Client) Requeue(ctx context.Context, id string) error {
 	return c.call(ctx, "requeue", id, checkID(id), func() error {
-		errs, err := c.fleet.Of(id).Requeue(ctx, []string{id}, DefaultExpireAfter)
+		errs, err := c.fleet.Of(id).Requeue(ctx, []string{id}, store.DefaultLifetime)
 		if err == nil {
 			err = errs[0]
 		}

@@ -52,12 +52,8 @@ type Delivery struct {
 	unknown  bool // an Ack may have been done
 }
 
-// DefaultMaxAttempts is how often a job is delivered to consumers that reserve if neither its producer nor the consumer says so.
-// With worker.DefaultBackoff that takes about a day.
-const DefaultMaxAttempts = 25
-
 // limitOf returns a consumer's maximum of attempts as the store has it, where 0 is any number.
-func limitOf(attempts int) int { return max(cmp.Or(attempts, DefaultMaxAttempts), 0) }
+func limitOf(attempts int) int { return max(cmp.Or(attempts, store.DefaultMaxAttempts), 0) }
 
 // deliveries makes Deliveries of jobs. Popped ones are settled.
 func (c *Client) deliveries(got wait.Jobs, o FetchOptions) []*Delivery {
@@ -165,7 +161,7 @@ func (d *Delivery) extension(lease time.Duration) *store.Extension {
 	return &store.Extension{LeaseRef: d.held(), Lease: lease}
 }
 
-func checkExtension(lease time.Duration) error { return checkLength("lease", lease, MaxLease) }
+func checkExtension(lease time.Duration) error { return checkLength("lease", lease, store.MaxLease) }
 
 func (d *Delivery) check() error {
 	if d == nil || d.client == nil {

@@ -108,7 +108,7 @@ func (f *fixture) fillForMove() map[string]int64 {
 
 	f.put(message("once"), 61*time.Minute, client.IfExists(client.Once(time.Hour)))
 	f.put(message("as"), 62*time.Minute, client.IfExists(client.OnceAs(time.Hour, "content")))
-	f.put(client.Message{Topic: "grouped", Body: "1"}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))
+	f.put(client.Message{Topic: "grouped", Body: "1"}, 0, client.Group{Key: "k", Max: 2, Longest: time.Hour})
 	_, err := f.Schedules().Set(ctx, hourly("s"))
 	check(f.TB, err)
 	return tokens
@@ -150,7 +150,7 @@ func (f *fixture) goOnAfterMove(tokens map[string]int64) {
 		"Reschedule":      f.Reschedule(ctx, "reschedule", 2*time.Hour),
 		"Remove":          errOf(f.Remove(ctx, "remove")),
 		"KeepEarlier":     errOf(f.Push(ctx, message("keep"), 3*time.Hour, client.IfExists(client.KeepEarlier()))),
-		"Group":           errOf(f.Push(ctx, client.Message{Topic: "grouped", Body: "2"}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))),
+		"Group":           errOf(f.Push(ctx, client.Message{Topic: "grouped", Body: "2"}, 0, client.Group{Key: "k", Max: 2, Longest: time.Hour})),
 	} {
 		expectErr(f.TB, call, err, nil)
 	}

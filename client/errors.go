@@ -25,7 +25,7 @@ var (
 	// ErrNotFound: there is no job with that ID: it never existed, or was popped, completed or removed, or its
 	// lifetime has ended.
 	ErrNotFound = store.ErrNotFound
-	// ErrReserved: the job is reserved, and Remove is refused in that case. Nothing was changed. See UnlessReserved.
+	// ErrReserved: the job is reserved, and RemoveUnlessReserved leaves it alone.
 	ErrReserved = store.ErrReserved
 	// ErrLeaseLost: the job is no longer reserved for this Delivery. Nothing was changed.
 	ErrLeaseLost = store.ErrLeaseLost
@@ -69,9 +69,6 @@ func isRefused(err error) bool { return errors.Is(err, ErrExists) || errors.Is(e
 
 func isStored(err error) bool { return err == nil || errors.As(err, new(*ReplicasError)) }
 
-// MaxDelay is the longest delay and lifetime, 100 years.
-const MaxDelay = 100 * 365 * 24 * time.Hour
-
 func invalid(field, why string) error {
 	return fmt.Errorf("%w %s: %s", ErrInvalid, field, why)
 }
@@ -79,8 +76,8 @@ func invalid(field, why string) error {
 // checkDelay checks a delay, of which a negative one means at once: it is the rest of a computed one.
 func checkDelay(d time.Duration) error {
 	switch {
-	case d > MaxDelay:
-		return invalid("delay", fmt.Sprintf("%s is more than %s", duration.Format(d), duration.Bound(MaxDelay)))
+	case d > store.MaxDelay:
+		return invalid("delay", fmt.Sprintf("%s is more than %s", duration.Format(d), duration.Bound(store.MaxDelay)))
 	case d > 0 && d < time.Millisecond:
 		return checkUnit("delay", d)
 	}

@@ -206,7 +206,7 @@ func ExampleClient_DropAll() {
 	n, err := c.DropAll(ctx, "drop")
 	fmt.Println(n, err)
 	// Output:
-	// true <nil>
+	// dead <nil>
 	// 1 <nil>
 }
 
@@ -311,7 +311,7 @@ func ExampleSchedules_Set() {
 		Zone:    "Europe/Berlin",
 		Topic:   "report",
 		Body:    `{"of":"yesterday"}`,
-		Overlap: client.OverlapSkip, // if yesterday's report is not done yet
+		Overlap: "skip", // if yesterday's report is not done yet
 	}))
 	fmt.Println(next.Format("15:04"), time.Until(next) <= 73*time.Hour)
 

@@ -354,9 +354,9 @@ func ExampleGroup() {
 
 	// A customer gets one mail about several events: a minute after the last event, a quarter of an hour after the
 	// first one, or after 2 events, whichever comes first.
-	mail := client.GroupOptions{Max: 2, Quiet: time.Minute, Longest: 15 * time.Minute}
+	mail := client.Group{Key: "customer-42", Max: 2, Quiet: time.Minute, Longest: 15 * time.Minute}
 	for _, body := range []string{`{"order":7,"is":"paid"}`, `{"order":7,"is":"sent"}`, `{"order":8,"is":"paid"}`} {
-		pushed, err := c.Push(ctx, client.Message{Topic: "digest", Body: body}, 0, client.Group("customer-42", mail))
+		pushed, err := c.Push(ctx, client.Message{Topic: "digest", Body: body}, 0, mail)
 		fmt.Println(pushed.Outcome, err)
 	}
 	m, err := c.Pop(ctx, "digest")

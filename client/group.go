@@ -11,22 +11,10 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// GroupOptions say when a group is delivered: as soon as one of them applies. Quiet or Longest must be set.
-type GroupOptions struct {
-	// Max delivers the group when it has that many bodies; 0 means as many as fit into 1 MiB. A push that does
-	// not fit delivers the group and begins the next one.
-	Max int
-	// Quiet delivers the group when nothing was pushed to it for that long, up to MaxDelay; 0 means that this does
-	// not matter.
-	Quiet time.Duration
-	// Longest delivers the group that long after its first push, up to MaxDelay; 0 means MaxDelay.
-	Longest time.Duration
-}
-
-// Group delivers pushes of the same topic and key (1 to 256 bytes) together, as one job. Its body is the JSON array of
-// their bodies, in the order of the pushes; each body must be JSON in UTF-8. If no group is waiting, because it was
+// Group is a [PushOption] that delivers pushes of the same topic and key together, as one job. Its body is the JSON array of their
+// bodies, in the order of the pushes; each body must be JSON in UTF-8. If no group is waiting, because it was
 // delivered or removed, a push begins the next one. The latest push sets the options for the whole job: the
-// group's and JobOptions.
+// group's and JobOptions. A group is delivered as soon as Max, Quiet or Longest applies; Quiet or Longest must be set.
 //
 // The group has an ID of its own, which Push returns, and is a job like any other for consumers and operators. It
 // can be read at any time. Each push writes the whole body again, so large groups of many small bodies cost more
@@ -36,18 +24,23 @@ type GroupOptions struct {
 // these may it have an ID: a push of that ID to the topic and key then counts once within the window, so that it
 // can be repeated after a lost reply; if it does not count, it returns that ID and ErrExists. Without an ID, a
 // repeated push may be in the group twice. Remove does not free such an ID.
-func Group(key string, options GroupOptions) PushOption {
-	return pushOption(func(o *pushOptions) { o.group = &group{key, options} })
+type Group struct {
+	// Key tells groups of a topic apart, in 1 to 256 bytes.
+	Key string
+	// Max delivers the group when it has that many bodies; 0 means as many as fit into 1 MiB.
+	Max int
+	// Quiet delivers the group when nothing was pushed to it for that long, up to 100 years; 0 means that this does
+	// not matter.
+	Quiet time.Duration
+	// Longest delivers the group that long after its first push, up to 100 years; 0 means as long.
+	Longest time.Duration
 }
 
-type group struct {
-	key string
-	GroupOptions
-}
+func (g Group) apply(o *pushOptions) { o.group = &g }
 
-func (g *group) check(m Message) error {
+func (g *Group) check(m Message) error {
 	switch {
-	case g.key == "":
+	case g.Key == "":
 		return invalid("group key", "it is empty")
 	case g.Max < 0 || g.Max > math.MaxInt32:
 		return invalid("group max", fmt.Sprintf("%d is not from 0 to %d", g.Max, math.MaxInt32))
@@ -56,14 +49,14 @@ func (g *group) check(m Message) error {
 	case !isElement(m.Body):
 		return invalid("body", "it is not JSON, of which a group's must be")
 	}
-	return cmp.Or(checkSize("group key", g.key, store.MaxGroupKey), checkIfSet("group quiet", g.Quiet), checkIfSet("group longest", g.Longest))
+	return cmp.Or(checkSize("group key", g.Key, store.MaxGroupKey), checkIfSet("group quiet", g.Quiet), checkIfSet("group longest", g.Longest))
 }
 
 func checkIfSet(field string, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
-	return checkLength(field, d, MaxDelay)
+	return checkLength(field, d, store.MaxDelay)
 }
 
 // deepest is how deeply encoding/json allows JSON to be nested.
@@ -74,15 +67,15 @@ func isElement(body string) bool {
 	return utf8.ValidString(body) && json.Valid([]byte(body)) && (len(body) < deepest || json.Valid([]byte("["+body+"]")))
 }
 
-func (g *group) job(m Message, terms store.Terms) store.Delayed {
+func (g *Group) job(m Message, terms store.Terms) store.Delayed {
 	terms.Group = store.Group{Max: g.Max, Longest: g.Longest}
 	if g.Longest == 0 {
-		terms.Group.Longest = MaxDelay
+		terms.Group.Longest = store.MaxDelay
 	}
 	due := store.Due{After: g.Quiet}
 	if g.Quiet == 0 {
 		due.After = g.Longest
 	}
-	m.ID = store.GroupTag(m.Topic, g.key) + m.ID
+	m.ID = store.GroupTag(m.Topic, g.Key) + m.ID
 	return store.Delayed{Job: store.Job(m), Due: due, Terms: terms, Told: new(store.Told)}
 }

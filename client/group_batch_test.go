@@ -19,7 +19,7 @@ func TestGroupBatch(t *testing.T) {
 		f := inPartitions(t, partitions)
 		batch := jobs(0, 3, "u", time.Hour)
 		to := func(key string) []client.PushOption {
-			return []client.PushOption{client.Group(key, client.GroupOptions{Max: 200, Longest: time.Hour})}
+			return []client.PushOption{client.Group{Key: key, Max: 200, Longest: time.Hour}}
 		}
 		for n := range 500 {
 			batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: fmt.Sprint(n)}, Options: to("k")})
@@ -55,7 +55,7 @@ func TestGroupBatch(t *testing.T) {
 func TestBatchOfOneIDInGroups(t *testing.T) {
 	f := start(t)
 	in := func(key string) client.Item {
-		return client.Item{Message: client.Message{ID: "a", Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(key, longGroup), client.IfExists(client.Once(time.Hour))}}
+		return client.Item{Message: client.Message{ID: "a", Topic: "t", Body: "1"}, Options: []client.PushOption{groupOf(key, longGroup), client.IfExists(client.Once(time.Hour))}}
 	}
 	results, err := f.PushBatch(t.Context(), []client.Item{in("j"), in("k")})
 	check(t, err)
@@ -87,7 +87,7 @@ func TestBatchToLargeGroups(t *testing.T) {
 	var batch []client.Item
 	for n := range keys * each {
 		d := client.Item{Message: client.Message{Topic: "t", Body: fmt.Sprint(n / keys)}}
-		d.Options = []client.PushOption{client.Group(fmt.Sprint(n%keys), longGroup)}
+		d.Options = []client.PushOption{groupOf(fmt.Sprint(n%keys), longGroup)}
 		batch = append(batch, d)
 	}
 	before := f.Calls("evalsha")
@@ -121,7 +121,7 @@ func TestPushesToLargeGroupsShareRoundTrips(t *testing.T) {
 			ctx = ended
 		}
 		calls = append(calls, func() error {
-			return errOf(c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group(fmt.Sprint(key), longGroup)))
+			return errOf(c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, groupOf(fmt.Sprint(key), longGroup)))
 		})
 	}
 	g := f.gather(client.RoundTrips, c.PushesToGroups, calls)
@@ -153,7 +153,7 @@ func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 		f.Do("SET", fmt.Sprint("delayer:group:{t:", broken, "}"), "x")
 		var batch []client.Item
 		for key := range keys {
-			batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(fmt.Sprint(key), longGroup)}})
+			batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{groupOf(fmt.Sprint(key), longGroup)}})
 		}
 		results, err := f.PushBatch(t.Context(), batch)
 		expectText(t, "the batch", err, "WRONGTYPE")
@@ -186,7 +186,7 @@ func TestCutOfABatchToManyGroups(t *testing.T) {
 	const keys, together = 100, 64
 	var batch []client.Item
 	for key := range keys {
-		batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(fmt.Sprint(key), longGroup)}})
+		batch = append(batch, client.Item{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{groupOf(fmt.Sprint(key), longGroup)}})
 	}
 	for _, answered := range []bool{false, true} {
 		f.Flush()

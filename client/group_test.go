@@ -17,29 +17,35 @@ import (
 )
 
 // group pushes a body to a group of topic t.
-func (f *fixture) group(key, body string, o client.GroupOptions, opts ...client.PushOption) (id string, did client.Outcome) {
+func (f *fixture) group(key, body string, o client.Group, opts ...client.PushOption) (id string, did client.Outcome) {
 	f.TB.Helper()
-	pushed, err := f.Push(f.TB.Context(), client.Message{Topic: "t", Body: body}, 0, append(opts, client.Group(key, o))...)
+	pushed, err := f.Push(f.TB.Context(), client.Message{Topic: "t", Body: body}, 0, append(opts, groupOf(key, o))...)
 	check(f.TB, err)
 	return pushed.ID, pushed.Outcome
 }
 
-var longGroup = client.GroupOptions{Longest: time.Hour}
+// groupOf is the group with that key.
+func groupOf(key string, g client.Group) client.Group {
+	g.Key = key
+	return g
+}
+
+var longGroup = client.Group{Longest: time.Hour}
 
 // A group is due when nothing has been pushed to it for Quiet, and at the latest Longest after its first push.
 func TestGroupDue(t *testing.T) {
 	f := start(t)
 	for _, c := range []struct {
-		options         client.GroupOptions
+		options         client.Group
 		due             time.Duration // after the first push
 		isMoved, isFull bool          // by the second push
 	}{
-		{options: client.GroupOptions{Longest: time.Hour}, due: time.Hour},
-		{options: client.GroupOptions{Quiet: time.Hour}, due: time.Hour, isMoved: true},
-		{options: client.GroupOptions{Quiet: time.Hour, Longest: 2 * time.Hour}, due: time.Hour, isMoved: true},
-		{options: client.GroupOptions{Quiet: 2 * time.Hour, Longest: time.Hour}, due: time.Hour},
-		{options: client.GroupOptions{Quiet: time.Hour, Longest: 3 * time.Hour, Max: 2}, due: time.Hour, isFull: true},
-		{options: client.GroupOptions{Quiet: client.MaxDelay, Longest: client.MaxDelay}, due: client.MaxDelay},
+		{options: client.Group{Longest: time.Hour}, due: time.Hour},
+		{options: client.Group{Quiet: time.Hour}, due: time.Hour, isMoved: true},
+		{options: client.Group{Quiet: time.Hour, Longest: 2 * time.Hour}, due: time.Hour, isMoved: true},
+		{options: client.Group{Quiet: 2 * time.Hour, Longest: time.Hour}, due: time.Hour},
+		{options: client.Group{Quiet: time.Hour, Longest: 3 * time.Hour, Max: 2}, due: time.Hour, isFull: true},
+		{options: client.Group{Quiet: store.MaxDelay, Longest: store.MaxDelay}, due: store.MaxDelay},
 	} {
 		f.Flush()
 		began := f.Clock()
@@ -124,25 +130,25 @@ func TestGroupSize(t *testing.T) {
 	if did != client.OutcomeCreated {
 		t.Errorf("beyond the last byte: %s", did)
 	}
-	third, _ := f.group("k", all+"11", client.GroupOptions{Max: 9, Longest: time.Hour})
+	third, _ := f.group("k", all+"11", client.Group{Max: 9, Longest: time.Hour})
 	f.Expect(state{Pool: []string{third}, Ready: queues{"t": {first, second}}, Buckets: buckets{
 		first: "t [" + all + ",2]", second: "t [3]", third: "t [" + all + "11]",
 	}})
 	f.Flush()
 	results, err := f.PushBatch(t.Context(), []client.Item{
 		{Message: client.Message{Topic: "t", Body: all}}, {Message: client.Message{Topic: "t", Body: "2"}}, {Message: client.Message{Topic: "t", Body: "3"}},
-	}, client.Group("k", longGroup))
+	}, groupOf("k", longGroup))
 	check(t, err)
 	f.Expect(state{Pool: []string{results[2].ID}, Ready: queues{"t": {results[1].ID}}, Buckets: buckets{results[0].ID: "t [" + all + ",2]", results[2].ID: "t [3]"}})
-	f.group("k", "1", client.GroupOptions{Max: math.MaxInt32, Longest: time.Hour})
-	_, err = f.Push(t.Context(), client.Message{Topic: "t", Body: all + "111"}, 0, client.Group("k", longGroup))
+	f.group("k", "1", client.Group{Max: math.MaxInt32, Longest: time.Hour})
+	_, err = f.Push(t.Context(), client.Message{Topic: "t", Body: all + "111"}, 0, groupOf("k", longGroup))
 	expectText(t, "a body that is too long", err, "invalid body: 1048575 bytes do not fit into a group, which has 1048576 at most")
 }
 
 // The options of the latest push apply to the job.
 func TestGroupTerms(t *testing.T) {
 	f := start(t)
-	id, _ := f.group("k", "1", client.GroupOptions{Max: 2, Longest: time.Hour}, client.JobOptions{MaxAttempts: 3, Lease: time.Minute, ExpireAfter: time.Hour})
+	id, _ := f.group("k", "1", client.Group{Max: 2, Longest: time.Hour}, client.JobOptions{MaxAttempts: 3, Lease: time.Minute, ExpireAfter: time.Hour})
 	expect := func(most int, lease, ttl time.Duration) {
 		t.Helper()
 		job, err := f.Get(t.Context(), id)
@@ -153,10 +159,10 @@ func TestGroupTerms(t *testing.T) {
 	}
 	expect(3, time.Minute, 2*time.Hour)
 	f.group("k", "2", longGroup)
-	expect(0, 0, time.Hour+client.DefaultExpireAfter)
-	f.group("k", "3", client.GroupOptions{Quiet: time.Hour, Longest: 9 * time.Hour}, client.JobOptions{MaxAttempts: 7})
-	expect(7, 0, time.Hour+client.DefaultExpireAfter)
-	f.group("k", "4", client.GroupOptions{Max: 4, Longest: time.Hour})
+	expect(0, 0, time.Hour+store.DefaultLifetime)
+	f.group("k", "3", client.Group{Quiet: time.Hour, Longest: 9 * time.Hour}, client.JobOptions{MaxAttempts: 7})
+	expect(7, 0, time.Hour+store.DefaultLifetime)
+	f.group("k", "4", client.Group{Max: 4, Longest: time.Hour})
 	f.Expect(state{Ready: queues{"t": {id}}, Buckets: buckets{id: "t [1,2,3,4]"}})
 }
 
@@ -171,7 +177,7 @@ func TestGroupNames(t *testing.T) {
 		{strings.Repeat("}", 1024), strings.Repeat("%", long)},
 	} {
 		m := client.Message{Topic: name[0], Body: "1"}
-		one := client.Group(name[1], client.GroupOptions{Max: 2, Longest: time.Hour})
+		one := client.Group{Key: name[1], Max: 2, Longest: time.Hour}
 		var ids []string
 		for range 3 {
 			pushed, err := f.Push(t.Context(), m, 0, one)
@@ -202,14 +208,14 @@ func TestGroupRace(t *testing.T) {
 	f := start(t, alone)
 	c := f.as("producer", "~* &* +@all")
 	const each, pushers = 150, 8
-	options := client.GroupOptions{Max: 7, Longest: 100 * time.Millisecond}
+	options := client.Group{Max: 7, Longest: 100 * time.Millisecond}
 	var calls sync.WaitGroup
 	for pusher := range pushers {
 		calls.Go(func() {
 			for n := range each {
 				m := client.Message{ID: fmt.Sprint(pusher, n), Topic: "t", Body: fmt.Sprintf("[%d,%d]", pusher, n)}
 				for {
-					_, err := c.Push(t.Context(), m, 0, client.Group(fmt.Sprint(pusher%3), options), client.IfExists(client.Once(time.Hour)))
+					_, err := c.Push(t.Context(), m, 0, groupOf(fmt.Sprint(pusher%3), options), client.IfExists(client.Once(time.Hour)))
 					if err == nil || errors.Is(err, client.ErrExists) {
 						break
 					}

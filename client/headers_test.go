@@ -40,7 +40,7 @@ func burySome(f *fixture, opts ...client.PushOption) {
 }
 
 // runWith makes a schedule, or changes it, and runs it now.
-func (f *fixture) runWith(h headers, overlap client.Overlap) {
+func (f *fixture) runWith(h headers, overlap string) {
 	f.TB.Helper()
 	check(f.TB, errOf(f.Schedules().Set(f.TB.Context(), client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "body", Headers: h, Overlap: overlap})))
 	check(f.TB, errOf(f.Schedules().Run(f.TB.Context(), "s")))
@@ -137,24 +137,24 @@ var headersCases = map[string]struct {
 	}, popHeaders, nil},
 	"group": {func(f *fixture) {
 		for _, h := range []headers{someHeaders, otherHeaders} {
-			f.put(client.Message{Topic: "t", Body: "1", Headers: h}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))
+			f.put(client.Message{Topic: "t", Body: "1", Headers: h}, 0, client.Group{Key: "k", Max: 2, Longest: time.Hour})
 		}
 	}, popHeaders, otherHeaders},
 	"group, the last one without": {func(f *fixture) {
 		for _, h := range []headers{someHeaders, nil} {
-			f.put(client.Message{Topic: "t", Body: "1", Headers: h}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))
+			f.put(client.Message{Topic: "t", Body: "1", Headers: h}, 0, client.Group{Key: "k", Max: 2, Longest: time.Hour})
 		}
 	}, popHeaders, nil},
 	"schedule": {func(f *fixture) {
-		f.runWith(someHeaders, client.OverlapAllow)
+		f.runWith(someHeaders, "allow")
 		if s := f.scheduled("s"); !maps.Equal(s.Headers, someHeaders) {
 			f.TB.Errorf("the schedule has %v", s.Headers)
 		}
 	}, popHeaders, someHeaders},
 	"occurrence that follows": {func(f *fixture) {
-		f.runWith(someHeaders, client.OverlapFollow)
+		f.runWith(someHeaders, "follow")
 		d := f.reserve("t")
-		f.runWith(otherHeaders, client.OverlapFollow)
+		f.runWith(otherHeaders, "follow")
 		check(f.TB, d.Ack(f.TB.Context()))
 	}, popHeaders, otherHeaders},
 	"replaced by an old client": {func(f *fixture) { // it knows nothing of our fields

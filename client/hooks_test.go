@@ -130,7 +130,7 @@ var hooked = []hookedCall{
 	}, []string{"push push: t/a error; error"}},
 	{"Push to a group", func(ctx context.Context, f *fixture, c *client.Client) {
 		for range 2 {
-			c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group("k", client.GroupOptions{Quiet: time.Hour}))
+			c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group{Key: "k", Quiet: time.Hour})
 		}
 	}, []string{"push push: t/* created", "push push: t/* added"}},
 	{"Push, follow", func(ctx context.Context, f *fixture, c *client.Client) {
@@ -275,7 +275,7 @@ func TestHooks(t *testing.T) {
 func TestHooksOfAllMethods(t *testing.T) {
 	without := strings.Fields("Calm Checks Connections Polls Pushes PushesToGroups Settlements SubscribeAgain WarmUp" + // for tests
 		" Close Ping Dead Requeue RequeueAll DropAll" +
-		" Get Remove Reschedule SetLimit Pause Throttle Resume Paused Schedules Stats Topics Delivery Deadline Lease")
+		" Get Remove RemoveUnlessReserved Reschedule SetLimit Pause Throttle Resume Paused Schedules Stats Topics Delivery Deadline Lease")
 	for _, of := range []reflect.Type{reflect.TypeFor[*client.Client](), reflect.TypeFor[*client.Delivery]()} {
 		for i := range of.NumMethod() {
 			name := of.Method(i).Name

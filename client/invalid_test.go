@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
@@ -53,8 +54,8 @@ func invalidPushes(c *client.Client) map[string]invalid {
 		"push: topic":                {push(client.Message{ID: "a", Body: "b"}, time.Second), "invalid topic: "},
 		"push: body":                 {push(client.Message{ID: "a", Topic: "t"}, time.Second), "invalid body: "},
 		"push: delay":                {push(m, 1), "invalid delay: 1ns is less than a millisecond; "},
-		"push: long delay":           {push(m, client.MaxDelay+1), "invalid delay: 36500d1ns is more than 100 years"},
-		"push: long lifetime":        {push(m, time.Second, client.JobOptions{ExpireAfter: client.MaxDelay + 1}), "invalid expire after: "},
+		"push: long delay":           {push(m, store.MaxDelay+1), "invalid delay: 36500d1ns is more than 100 years"},
+		"push: long lifetime":        {push(m, time.Second, client.JobOptions{ExpireAfter: store.MaxDelay + 1}), "invalid expire after: "},
 		"push: tiny lifetime":        {push(m, time.Second, client.JobOptions{ExpireAfter: 30}), "invalid expire after: 30ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"},
 		"push: tiny ttr":             {push(m, time.Second, client.JobOptions{Lease: time.Millisecond - 1}), "invalid lease: 999.999µs is less than a millisecond; "},
 		"push: option":               {push(m, time.Second, nil), "invalid option: it is nil"},
@@ -64,7 +65,7 @@ func invalidPushes(c *client.Client) map[string]invalid {
 		"push batch: its option":     {errOf(c.PushBatch(ctx, []client.Item{{Message: m, Options: []client.PushOption{nil}}})), "job 0: invalid option: "},
 		"push batch: tiny ttr":       {errOf(c.PushBatch(ctx, []client.Item{{Message: m}}, client.JobOptions{Lease: 5})), "job 0: invalid lease: 5ns is less "},
 		"push: no window":            {push(m, time.Second, client.IfExists(client.Once(0))), "invalid once: "},
-		"push: no debounce":          {push(m, time.Second, client.IfExists(client.Debounce(client.MaxDelay+1))), "invalid debounce: "},
+		"push: no debounce":          {push(m, time.Second, client.IfExists(client.Debounce(store.MaxDelay+1))), "invalid debounce: "},
 		"push: once without ID":      {push(client.Message{Topic: "t", Body: "b"}, time.Second, client.IfExists(client.Once(time.Hour))), "invalid Once: it means nothing without id"},
 		"push: debounce below delay": {push(m, time.Minute, client.IfExists(client.Debounce(time.Second))), "invalid debounce: 1s is shorter than the delay of 1m"},
 		"push: debounce without ID":  {push(client.Message{Topic: "t", Body: "b"}, time.Second, client.IfExists(client.Debounce(time.Hour))), "invalid Debounce: it means nothing without id"},
@@ -75,10 +76,10 @@ func invalidPushes(c *client.Client) map[string]invalid {
 		"push: replicas forever":     {push(m, time.Second, client.Replicas(1, 0)), "invalid replicas timeout: 0s is not above 0 and up to 10s"},
 		"push: tiny replicas":        {push(m, time.Second, client.Replicas(1, 5)), "invalid replicas timeout: 5ns is less than a millisecond; "},
 		"push: long replicas":        {push(m, time.Second, client.Replicas(1, time.Minute)), "invalid replicas timeout: 1m "},
-		"push: long ttr":             {push(m, time.Second, client.JobOptions{Lease: client.MaxLease + 1}), "invalid lease: 24h0m0.000000001s "},
+		"push: long ttr":             {push(m, time.Second, client.JobOptions{Lease: store.MaxLease + 1}), "invalid lease: 24h0m0.000000001s "},
 		"pushAt: topic":              {pushAt(client.Message{Body: "b"}, time.Now()), "invalid topic: "},
 		"pushAt: due":                {pushAt(m, time.Time{}), "invalid due: "},
-		"pushAt: far due":            {pushAt(m, time.Now().Add(client.MaxDelay+time.Hour)), "invalid due: "},
+		"pushAt: far due":            {pushAt(m, time.Now().Add(store.MaxDelay+time.Hour)), "invalid due: "},
 	}
 }
 
@@ -89,21 +90,21 @@ func invalidGroups(c *client.Client) map[string]invalid {
 		return errOf(c.Push(ctx, m, delay, opts...))
 	}
 	return map[string]invalid{
-		"push: group, key":             {push(element, 0, client.Group("", longGroup)), "invalid group key: it is empty"},
-		"push: group, long key":        {push(element, 0, client.Group(strings.Repeat("k", 257), longGroup)), "invalid group key: it has 257 bytes: want 256 at most"},
-		"push: group, max":             {push(element, 0, client.Group("k", client.GroupOptions{Max: -1, Longest: 1})), "invalid group max: -1 "},
-		"push: group, no time":         {push(element, 0, client.Group("k", client.GroupOptions{Max: 9})), "invalid Group: Quiet and Longest are missing: want one of the two, or both"},
-		"push: group, quiet":           {push(element, 0, client.Group("k", client.GroupOptions{Quiet: -time.Second, Longest: time.Hour})), "invalid group quiet: -1s "},
-		"push: group, tiny longest":    {push(element, 0, client.Group("k", client.GroupOptions{Longest: 60})), "invalid group longest: 60ns is less than a millisecond; "},
-		"push: group, long longest":    {push(element, 0, client.Group("k", client.GroupOptions{Longest: client.MaxDelay + 1})), "invalid group longest: "},
-		"push: group, delay":           {push(element, time.Second, client.Group("k", longGroup)), "invalid delay: it does not go together with Group"},
-		"push: group, time":            {errOf(c.PushAt(ctx, element, time.Now(), client.Group("k", longGroup))), "invalid due: it does not go together with Group: want one of the two"},
-		"push: group, policy":          {push(element, 0, client.Group("k", longGroup), client.IfExists(client.Replace())), "invalid Replace: it does not go together with Group"},
-		"push: group, id":              {push(client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup)), "invalid id: with Group it means nothing without Once"},
-		"push: group, once without ID": {push(element, 0, client.Group("k", longGroup), client.IfExists(client.Once(time.Hour))), "invalid Once: it means nothing without id"},
-		"push: group, body":            {push(client.Message{Topic: "t", Body: "b"}, 0, client.Group("k", longGroup)), "invalid body: it is not JSON"},
-		"push: group, empty body":      {push(client.Message{Topic: "t"}, 0, client.Group("k", longGroup), client.JobOptions{EmptyBody: true}), "invalid body: it is not JSON"},
-		"push batch: group":            {errOf(c.PushBatch(ctx, []client.Item{{Message: element, Delay: time.Second}}, client.Group("k", longGroup))), "job 0: invalid delay: "},
+		"push: group, key":             {push(element, 0, groupOf("", longGroup)), "invalid group key: it is empty"},
+		"push: group, long key":        {push(element, 0, groupOf(strings.Repeat("k", 257), longGroup)), "invalid group key: it has 257 bytes: want 256 at most"},
+		"push: group, max":             {push(element, 0, client.Group{Key: "k", Max: -1, Longest: 1}), "invalid group max: -1 "},
+		"push: group, no time":         {push(element, 0, client.Group{Key: "k", Max: 9}), "invalid Group: Quiet and Longest are missing: want one of the two, or both"},
+		"push: group, quiet":           {push(element, 0, client.Group{Key: "k", Quiet: -time.Second, Longest: time.Hour}), "invalid group quiet: -1s "},
+		"push: group, tiny longest":    {push(element, 0, client.Group{Key: "k", Longest: 60}), "invalid group longest: 60ns is less than a millisecond; "},
+		"push: group, long longest":    {push(element, 0, client.Group{Key: "k", Longest: store.MaxDelay + 1}), "invalid group longest: "},
+		"push: group, delay":           {push(element, time.Second, groupOf("k", longGroup)), "invalid delay: it does not go together with Group"},
+		"push: group, time":            {errOf(c.PushAt(ctx, element, time.Now(), groupOf("k", longGroup))), "invalid due: it does not go together with Group: want one of the two"},
+		"push: group, policy":          {push(element, 0, groupOf("k", longGroup), client.IfExists(client.Replace())), "invalid Replace: it does not go together with Group"},
+		"push: group, id":              {push(client.Message{ID: "a", Topic: "t", Body: "1"}, 0, groupOf("k", longGroup)), "invalid id: with Group it means nothing without Once"},
+		"push: group, once without ID": {push(element, 0, groupOf("k", longGroup), client.IfExists(client.Once(time.Hour))), "invalid Once: it means nothing without id"},
+		"push: group, body":            {push(client.Message{Topic: "t", Body: "b"}, 0, groupOf("k", longGroup)), "invalid body: it is not JSON"},
+		"push: group, empty body":      {push(client.Message{Topic: "t"}, 0, groupOf("k", longGroup), client.JobOptions{EmptyBody: true}), "invalid body: it is not JSON"},
+		"push batch: group":            {errOf(c.PushBatch(ctx, []client.Item{{Message: element, Delay: time.Second}}, groupOf("k", longGroup))), "job 0: invalid delay: "},
 	}
 }
 
@@ -117,7 +118,7 @@ func invalidTakes(c *client.Client) map[string]invalid {
 		"reserve: one of topics": {errOf(c.Reserve(ctx, 0, "t", "")), "invalid topic: "},
 		"reserve: no topics":     {errOf(c.Reserve(ctx, 0)), "invalid topics: "},
 		"reserve: lease":         {errOf(c.Reserve(ctx, -1, "t")), "invalid lease: -1ns "},
-		"reserve: long lease":    {errOf(c.Reserve(ctx, client.MaxLease+1, "t")), "invalid lease: 24h0m0.000000001s "},
+		"reserve: long lease":    {errOf(c.Reserve(ctx, store.MaxLease+1, "t")), "invalid lease: 24h0m0.000000001s "},
 		"fetch: no topics":       {fetch(client.FetchOptions{Max: 1}), "invalid topics: "},
 		"fetch: topic":           {fetch(client.FetchOptions{Max: 1, Topics: append(topics, client.FetchTopic{})}), "invalid topic: "},
 		"fetch: topic's max":     {fetch(client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: "t", Max: -1}}}), "invalid topic's max: -1 "},
@@ -142,10 +143,10 @@ func invalidCallsOnJobs(c *client.Client) map[string]invalid {
 		"ack batch: nil":        {errOf(c.AckBatch(ctx, append(deliveries, nil))), "delivery 1: invalid delivery: it is none that a Client has given"},
 		"ack batch: zero":       {errOf(c.AckBatch(ctx, append(deliveries, new(client.Delivery)))), "delivery 1: invalid delivery: it is none that a Client has given"},
 		"extend batch: nil":     {errOf(c.ExtendBatch(ctx, []*client.Delivery{nil}, time.Hour)), "delivery 0: invalid delivery: "},
-		"retry: delay":          {d.Retry(ctx, client.MaxDelay+1, nil), "invalid delay: 36500d1ns is more than 100 years"},
+		"retry: delay":          {d.Retry(ctx, store.MaxDelay+1, nil), "invalid delay: 36500d1ns is more than 100 years"},
 		"release: delay":        {d.Release(ctx, 1), "invalid delay: 1ns "},
 		"extend: lease 0":       {d.Extend(ctx, 0), "invalid lease: 0s "},
-		"extend: long lease":    {d.Extend(ctx, client.MaxLease+1), "invalid lease: 24h0m0.000000001s "},
+		"extend: long lease":    {d.Extend(ctx, store.MaxLease+1), "invalid lease: 24h0m0.000000001s "},
 		"extend batch: lease":   {errOf(c.ExtendBatch(ctx, nil, -1)), "invalid lease: -1ns "},
 		"extend batch: unknown": {errOf(c.ExtendBatch(ctx, []*client.Delivery{c.Delivery("t", "a", 1)}, 0)), "invalid lease: 0 "},
 		"dead: topic":           {deadError(c, ctx, ""), "invalid topic: "},

@@ -57,12 +57,6 @@ func (c *Client) Get(ctx context.Context, id string) (job JobInfo, err error) {
 	return job, err
 }
 
-// RemoveOption configures Remove.
-type RemoveOption struct{ unlessReserved bool }
-
-// UnlessReserved makes Remove return ErrReserved and change nothing while the job is reserved.
-func UnlessReserved() RemoveOption { return RemoveOption{unlessReserved: true} }
-
 // Remove deletes a waiting, ready or reserved job, or else the dead letter with that ID, and returns the state in which it was. The state
 // is empty, and the error nil, if there was none: it never existed, or is done. Nobody will get the job any more.
 //
@@ -73,13 +67,18 @@ func UnlessReserved() RemoveOption { return RemoveOption{unlessReserved: true} }
 //
 // A dead letter is deleted for good, too. If there are both a job and a dead letter of the ID, the job is deleted, and the letter stays.
 // ctx is as in Push.
-func (c *Client) Remove(ctx context.Context, id string, opts ...RemoveOption) (was State, err error) {
-	r := &store.Removal{ID: id}
-	for _, o := range opts {
-		r.UnlessReserved = r.UnlessReserved || o.unlessReserved
-	}
-	err = c.call(ctx, "remove", id, checkID(id), func() error {
-		err := c.calls.removals.Do(ctx, c.fleet.Of(id), r)
+func (c *Client) Remove(ctx context.Context, id string) (was State, err error) {
+	return c.remove(ctx, &store.Removal{ID: id})
+}
+
+// RemoveUnlessReserved is Remove, but returns ErrReserved and changes nothing while the job is reserved.
+func (c *Client) RemoveUnlessReserved(ctx context.Context, id string) (was State, err error) {
+	return c.remove(ctx, &store.Removal{ID: id, UnlessReserved: true})
+}
+
+func (c *Client) remove(ctx context.Context, r *store.Removal) (was State, err error) {
+	err = c.call(ctx, "remove", r.ID, checkID(r.ID), func() error {
+		err := c.calls.removals.Do(ctx, c.fleet.Of(r.ID), r)
 		if err == nil {
 			was = State(r.Was)
 		} else if err == store.ErrNotFound {

@@ -1,12 +1,11 @@
 package client_test
 
 import (
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // put stores or changes a schedule. The test reads the next occurrence from Redis, unless the model has one.
-func (m *model) put(id, body, to string, overlap client.Overlap) {
+func (m *model) put(id, body, to string, overlap string) {
 	m.jobs[id] = modelJob{topic: store.ScheduleTopic, body: body, to: to, overlap: overlap, last: m.jobs[id].last}
 	m.pool[id] = modelEntry{score: m.occurrences[id]}
 }
@@ -15,16 +14,16 @@ func (m *model) put(id, body, to string, overlap client.Overlap) {
 // of that one. If overlaps are skipped, run pushes nothing while the last job is not done.
 func (m *model) run(id, job string, skips bool) string {
 	s := m.jobs[id]
-	pushed := modelJob{topic: s.to, body: "b", lifetime: client.DefaultExpireAfter}
+	pushed := modelJob{topic: s.to, body: "b", lifetime: store.DefaultLifetime}
 	last, busy := m.jobs[s.last]
-	if busy && s.overlap == client.OverlapFollow {
+	if busy && s.overlap == "follow" {
 		if last.leased && !last.anew {
 			last.follower = &modelFollower{pushed, m.now}
 			m.jobs[s.last] = last
 		}
 		return s.last
 	}
-	if busy && skips && s.overlap == client.OverlapSkip {
+	if busy && skips && s.overlap == "skip" {
 		return job
 	}
 	s.last = job

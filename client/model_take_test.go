@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // taking is a call that takes up to n jobs from the topics.
@@ -205,7 +206,7 @@ func (m *model) requeue(id string) error {
 	}
 	m.dropDead(id)
 	delete(m.pool, id)
-	letter.attempts, letter.lifetime, letter.leased, letter.burst, letter.grouped = 0, client.DefaultExpireAfter, false, 0, 0
+	letter.attempts, letter.lifetime, letter.leased, letter.burst, letter.grouped = 0, store.DefaultLifetime, false, 0, 0
 	m.jobs[id] = letter
 	m.enqueue(letter.topic, id)
 	return nil

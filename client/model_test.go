@@ -50,7 +50,7 @@ type modelEntry struct {
 type modelJob struct {
 	topic, body           string
 	to, last              string // of a schedule: the topic of its jobs, and its last job
-	overlap               client.Overlap
+	overlap               string
 	attempts, maxAttempts int
 	lifetime              time.Duration // counts from when it is ready
 	leased                bool          // since the last push
@@ -369,7 +369,7 @@ func (m *model) pass(ours bool) {
 
 func (m *model) oldPush(id string, topic, body string, due float64, anew bool) {
 	job := m.jobs[id]
-	job.topic, job.body, job.lifetime, job.anew = topic, body, client.DefaultExpireAfter, anew
+	job.topic, job.body, job.lifetime, job.anew = topic, body, store.DefaultLifetime, anew
 	m.jobs[id] = job
 	m.pool[id] = modelEntry{score: due}
 }

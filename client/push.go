@@ -33,11 +33,7 @@ type Message struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// DefaultExpireAfter is how long a job is kept after it became ready, unless JobOptions say otherwise: 7 days, as in the
-// original's PHP client.
-const DefaultExpireAfter = store.DefaultLifetime
-
-// PushOption is an option of a push: JobOptions, or what ID, IfExists, Group or Replicas return. Of two that say
+// PushOption is an option of a push: JobOptions, a Group, or what ID, IfExists or Replicas return. Of two that say
 // the same thing, the later counts.
 type PushOption interface{ apply(*pushOptions) }
 
@@ -51,7 +47,7 @@ type pushOptions struct {
 	id         string // of ID
 	mayBeEmpty bool   // the body
 	ifExists   Policy
-	group      *group
+	group      *Group
 }
 
 // refuse keeps the first error of an option.
@@ -62,11 +58,11 @@ type JobOptions struct {
 	// MaxAttempts is how often the job is delivered to consumers that reserve. If it is not acknowledged by then, it
 	// becomes a dead letter. The default is the consumer's own limit. Pop and BPop ignore attempts.
 	MaxAttempts int
-	// Lease is how long the job is reserved for a consumer that names no lease: from 1 ms to MaxLease, 30 s by
+	// Lease is how long the job is reserved for a consumer that names no lease: from 1 ms to 24 h, 30 s by
 	// default. Less than 100 ms counts as 100 ms, so that the lease outlasts a few round trips.
 	Lease time.Duration
-	// ExpireAfter is how long the job is kept after it became ready, if nobody consumes it: from 1 ms to MaxDelay,
-	// counted in milliseconds. The default is DefaultExpireAfter.
+	// ExpireAfter is how long the job is kept after it became ready, if nobody consumes it: from 1 ms to 100 years,
+	// counted in milliseconds. The default is 7 days, as in the original's PHP client.
 	ExpireAfter time.Duration
 	// EmptyBody allows an empty body. Consumers of the original drop such a job, so use it only for topics without
 	// them.
@@ -81,11 +77,11 @@ func (j JobOptions) apply(o *pushOptions) {
 	}
 	if j.Lease != 0 {
 		o.TTR = j.Lease
-		o.refuse(checkLength("lease", j.Lease, MaxLease))
+		o.refuse(checkLength("lease", j.Lease, store.MaxLease))
 	}
 	if j.ExpireAfter != 0 {
 		o.Lifetime = j.ExpireAfter
-		o.refuse(checkLength("expire after", j.ExpireAfter, MaxDelay))
+		o.refuse(checkLength("expire after", j.ExpireAfter, store.MaxDelay))
 	}
 	o.mayBeEmpty = o.mayBeEmpty || j.EmptyBody
 }
@@ -169,20 +165,20 @@ func KeepLater() Policy { return Policy{name: "KeepLater", policy: store.KeepLat
 // dies, that job is retried first.
 func Follow() Policy { return Policy{name: "Follow", policy: store.Follow} }
 
-// Debounce is Replace, except that the job falls due at the latest that long, up to MaxDelay, after the first of
+// Debounce is Replace, except that the job falls due at the latest that long, up to 100 years, after the first of
 // these pushes, however many follow. It turns a burst of triggers into one job, which comes when nothing was
 // pushed for its delay, or after longest. The delay must not be longer than that. When the job was reserved or is
 // gone, the next push starts a new burst.
 func Debounce(longest time.Duration) Policy {
-	return Policy{"Debounce", store.Debounce(longest), longest, checkLength("debounce", longest, MaxDelay)}
+	return Policy{"Debounce", store.Debounce(longest), longest, checkLength("debounce", longest, store.MaxDelay)}
 }
 
-// Once makes a push of the ID count once within the window, up to MaxDelay, whatever happens to the job: waiting,
+// Once makes a push of the ID count once within the window, up to 100 years, whatever happens to the job: waiting,
 // reserved, done, dead or popped. Another push of it changes nothing and returns ErrExists, as does a push of an
 // existing ID. So a push can be repeated after a lost reply, and a trigger can be throttled. The window begins with
 // the push that counts, by Redis's clock. Remove frees the ID. Other pushes ignore the window and have none.
 func Once(window time.Duration) Policy {
-	return Policy{name: "Once", policy: store.Once(window), wrong: checkLength("once", window, MaxDelay)}
+	return Policy{name: "Once", policy: store.Once(window), wrong: checkLength("once", window, store.MaxDelay)}
 }
 
 // OnceAs is Once for pushes that should have the same content: one that does not count, and whose content differs
@@ -213,7 +209,7 @@ func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts 
 	return c.push(ctx, m, store.Due{After: max(delay, 0)}, checkDelay(delay), opts)
 }
 
-// PushAt is Push for a job that falls due at a time, by Redis's clock, up to MaxDelay from now. A time in the past
+// PushAt is Push for a job that falls due at a time, by Redis's clock, up to 100 years from now. A time in the past
 // means at once.
 func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...PushOption) (Result, error) {
 	return c.push(ctx, m, store.Due{At: due}, checkDue(due), opts)
@@ -304,7 +300,7 @@ func headersText(headers map[string]string) (string, error) {
 	return text, nil
 }
 
-var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultExpireAfter}}
+var defaultPush = pushOptions{Terms: store.Terms{Lifetime: store.DefaultLifetime}}
 
 func (o pushOptions) with(opts []PushOption) pushOptions {
 	if len(opts) == 0 {
@@ -322,8 +318,8 @@ func (o pushOptions) with(opts []PushOption) pushOptions {
 }
 
 func checkDue(due time.Time) error {
-	if due.IsZero() || time.Until(due) > MaxDelay {
-		return invalid("due", fmt.Sprintf("%v is not a time within %s from now", due, duration.Bound(MaxDelay)))
+	if due.IsZero() || time.Until(due) > store.MaxDelay {
+		return invalid("due", fmt.Sprintf("%v is not a time within %s from now", due, duration.Bound(store.MaxDelay)))
 	}
 	return nil
 }

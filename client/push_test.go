@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -17,7 +18,7 @@ const never = -1 // not waiting
 // A push's delay counts from now, and its lifetime from when it is due. TestModel has the effects on a job that exists.
 func TestPush(t *testing.T) {
 	f := start(t)
-	for delay, due := range map[time.Duration]time.Duration{-time.Hour: never, 0: never, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, time.Hour: time.Hour, client.MaxDelay: client.MaxDelay} {
+	for delay, due := range map[time.Duration]time.Duration{-time.Hour: never, 0: never, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, time.Hour: time.Hour, store.MaxDelay: store.MaxDelay} {
 		f.Flush()
 		from := f.Clock()
 		check(t, errOf(f.Push(t.Context(), message("a"), delay, client.JobOptions{ExpireAfter: time.Hour})))

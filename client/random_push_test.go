@@ -43,7 +43,7 @@ func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, 
 	if r.IntN(3) == 0 {
 		opts = append(opts, client.JobOptions{Lease: time.Hour})
 	}
-	terms.lifetime = client.DefaultExpireAfter
+	terms.lifetime = store.DefaultLifetime
 	if r.IntN(3) == 0 {
 		terms.lifetime = time.Duration(1+r.IntN(100*60)) * time.Minute
 		opts = append(opts, client.JobOptions{ExpireAfter: terms.lifetime})
@@ -112,14 +112,14 @@ func groupStep(r *modelRun) {
 	var jobs []modelJob
 	most, quiet := r.IntN(4), r.far()
 	for i := range batch {
-		d, job, _ := r.job("", modelJob{lifetime: client.DefaultExpireAfter})
+		d, job, _ := r.job("", modelJob{lifetime: store.DefaultLifetime})
 		key := pick(r.Rand, []string{"k", "l"})
 		if r.IntN(4) == 0 { // it is a large group
 			job.body = `"` + d.Body + strings.Repeat("x", 16<<10) + `"`
 			d.Body = job.body
 		}
 		d.At = time.Time{}
-		d.Options = append(d.Options, client.Group(key, client.GroupOptions{Max: most, Quiet: quiet, Longest: 100 * 24 * time.Hour}))
+		d.Options = append(d.Options, client.Group{Key: key, Max: most, Quiet: quiet, Longest: 100 * 24 * time.Hour})
 		if r.IntN(2) == 0 {
 			d.ID = []string{"x", "y", "z", "{x}"}[i]
 			d.Options = append(d.Options, client.IfExists(client.Once(time.Hour)))
@@ -184,11 +184,11 @@ func dropDeadStep(r *modelRun) {
 
 func removeStep(r *modelRun) {
 	id, unlessReserved := r.id(), r.IntN(2) == 0
-	var opts []client.RemoveOption
+	remove := r.Remove
 	if unlessReserved {
-		opts = append(opts, client.UnlessReserved())
+		remove = r.RemoveUnlessReserved
 	}
-	was, err := r.Remove(r.TB.Context(), id, opts...)
+	was, err := remove(r.TB.Context(), id)
 	should, want := r.model.remove(id, unlessReserved)
 	r.note(fmt.Sprint("remove ", id, ", unless it is reserved: ", unlessReserved), err, want)
 	r.same("  was", was, should)

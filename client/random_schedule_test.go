@@ -20,7 +20,7 @@ func scheduleStep(r *modelRun) {
 	name := r.scheduleName()
 	id := store.ScheduleID(name)
 	s := client.Schedule{Name: name, Every: pick(r.Rand, []time.Duration{time.Hour, 2 * time.Hour}), Topic: r.topic(), Body: "b",
-		Overlap: pick(r.Rand, []client.Overlap{client.OverlapAllow, client.OverlapSkip, client.OverlapFollow, client.OverlapFollow})}
+		Overlap: pick(r.Rand, []string{"allow", "skip", "follow", "follow"})}
 	body := "@every " + s.Every.String()
 	if r.model.jobs[id].body != body {
 		r.model.occurrences[id] = 0

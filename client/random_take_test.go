@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
@@ -42,9 +43,9 @@ func reserveStep(r *modelRun) {
 	topic, n := r.topic(), 1+r.IntN(3)
 	lease := pick(r.Rand, []time.Duration{0, time.Hour})
 	list, err := r.Fetch(r.TB.Context(), clienttest.Ready(topic, n, lease))
-	want := r.model.reserve(r.taking([]string{topic}, n, deliveryIDs(list)), client.DefaultMaxAttempts)
+	want := r.model.reserve(r.taking([]string{topic}, n, deliveryIDs(list)), store.DefaultMaxAttempts)
 	r.note(fmt.Sprintf("reserve %d of %s for %v", n, topic, lease), err, errEmptyIf(len(want) == 0))
-	r.hold(list, want, client.DefaultMaxAttempts)
+	r.hold(list, want, store.DefaultMaxAttempts)
 }
 
 // fetch may wait, so it is called only if there is a job.
@@ -62,7 +63,7 @@ func fetchStep(r *modelRun) {
 	}
 	o.Timeout = hangBound // if no job is found, the test fails with a log
 	list, err := r.Fetch(r.TB.Context(), o)
-	limit := map[int]int{-1: 0, 0: client.DefaultMaxAttempts, 1: 1, 2: 2}[most]
+	limit := map[int]int{-1: 0, 0: store.DefaultMaxAttempts, 1: 1, 2: 2}[most]
 	want := r.model.reserve(r.taking(topics, n, deliveryIDs(list)), limit)
 	r.note(fmt.Sprintf("fetch %d of %v, %d attempts", n, topics, most), err, nil)
 	r.hold(list, want, limit)

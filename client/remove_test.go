@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Removals that share a call each get their own state, and only those with UnlessReserved leave a reserved job alone.
+// Removals that share a call each get their own state, and only RemoveUnlessReserved leaves a reserved job alone.
 func TestRemoveInACrowd(t *testing.T) {
 	f := start(t)
 	states := []client.State{client.StateWaiting, client.StateReady, client.StateReserved, client.StateDead, ""}
@@ -34,11 +34,11 @@ func TestRemoveInACrowd(t *testing.T) {
 		seed[state](id, "t"+string(state))
 		calls.Go(func() {
 			<-begin
-			var opts []client.RemoveOption
+			remove := f.Remove
 			if unless {
-				opts = append(opts, client.UnlessReserved())
+				remove = f.RemoveUnlessReserved
 			}
-			was, err := f.Remove(t.Context(), id, opts...)
+			was, err := remove(t.Context(), id)
 			if unless && state == client.StateReserved {
 				if was != "" || !errors.Is(err, client.ErrReserved) {
 					t.Errorf("%s, unless it is reserved: %q, %v", id, was, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
@@ -43,7 +44,7 @@ func TestDeadline(t *testing.T) {
 		{0, 30 * time.Second, nil},
 		{0, 5 * time.Minute, []client.PushOption{client.JobOptions{Lease: 5 * time.Minute}}},
 		{time.Hour, time.Hour, []client.PushOption{client.JobOptions{Lease: 5 * time.Minute}}},
-		{client.MaxLease, client.MaxLease, nil},
+		{store.MaxLease, store.MaxLease, nil},
 	} {
 		var held []*client.Delivery
 		for name, reserve := range map[string]func() ([]*client.Delivery, error){
@@ -62,7 +63,7 @@ func TestDeadline(t *testing.T) {
 			f.leased(name, list[0], from, c.want)
 			held = append(held, list...)
 		}
-		for _, lease := range []time.Duration{time.Hour, time.Minute, client.MaxLease, 1500 * time.Millisecond, 0} {
+		for _, lease := range []time.Duration{time.Hour, time.Minute, store.MaxLease, 1500 * time.Millisecond, 0} {
 			want := cmp.Or(lease, 1500*time.Millisecond) // the earlier lease
 			from := f.Clock()
 			if lease != 0 {
@@ -193,11 +194,11 @@ func TestDefaultMaxAttempts(t *testing.T) {
 		reserve func(f *fixture) ([]*client.Delivery, error)
 		want    int
 	}{
-		"Reserve": {func(f *fixture) ([]*client.Delivery, error) { return []*client.Delivery{f.reserve("t")}, nil }, client.DefaultMaxAttempts},
+		"Reserve": {func(f *fixture) ([]*client.Delivery, error) { return []*client.Delivery{f.reserve("t")}, nil }, store.DefaultMaxAttempts},
 		"ReserveBatch": {func(f *fixture) ([]*client.Delivery, error) {
 			return f.Fetch(f.TB.Context(), clienttest.Ready("t", 1, 0))
-		}, client.DefaultMaxAttempts},
-		"Fetch":                   {fetch(client.FetchOptions{}, client.FetchTopic{}), client.DefaultMaxAttempts},
+		}, store.DefaultMaxAttempts},
+		"Fetch":                   {fetch(client.FetchOptions{}, client.FetchTopic{}), store.DefaultMaxAttempts},
 		"Fetch, no limit":         {fetch(none, client.FetchTopic{}), 0},
 		"Fetch, none of a topic":  {fetch(client.FetchOptions{MaxAttempts: 3}, client.FetchTopic{MaxAttempts: -1}), 0},
 		"Fetch, that of a topic":  {fetch(none, client.FetchTopic{MaxAttempts: 2}), 2},
@@ -206,7 +207,7 @@ func TestDefaultMaxAttempts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)
 			f.push("a", "t")
-			for n := 1; n <= client.DefaultMaxAttempts+1; n++ {
+			for n := 1; n <= store.DefaultMaxAttempts+1; n++ {
 				list, err := c.reserve(f)
 				check(t, err)
 				if d := list[0]; d.Attempt != n || d.MaxAttempts != c.want {

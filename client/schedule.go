@@ -15,7 +15,7 @@ import (
 
 // Schedule is a periodic job: at each occurrence a server pushes a job to Topic with Body. Any number of servers
 // push exactly one. Its ID is "{name}@2026-11-23T07:00:00Z", with the occurrence in UTC, except under
-// OverlapFollow.
+// Overlap "follow".
 type Schedule struct {
 	// Name is unique among the schedules of all topics: up to 200 bytes without braces and control characters.
 	Name string
@@ -33,41 +33,23 @@ type Schedule struct {
 	// Topic, Body and Headers go into each job.
 	Topic, Body string
 	Headers     map[string]string
-	// Missed says what happens with occurrences that passed while no server ran or Redis was away. Empty means
-	// MissedOnce.
-	Missed Missed
-	// Overlap says what happens at an occurrence while the previous job is not done. Empty means OverlapAllow.
-	Overlap Overlap
+	// Missed says what happens with occurrences that passed while no server ran or Redis was away: "once", which is
+	// the default: the last one gets a job at once; "skip": it does unless it is more than a minute late; or "all":
+	// the last 100 do. Those without a job are counted and logged by the server.
+	Missed string
+	// Overlap says what happens at an occurrence while the last job is waiting, ready or reserved: "allow", which is
+	// the default: the occurrence has its job all the same; "skip": it has none, and is counted; or "follow".
+	//
+	// "follow" never has two jobs running at a time, and begins one after each occurrence. If a consumer has begun
+	// the last job, the occurrence's job is delivered when that one is done, under the last job's ID, like a push
+	// with Follow; of several such occurrences the newest counts. If nobody has begun the last job yet, it serves
+	// this occurrence too. Occurrences without a job of their own count as overlapped.
+	Overlap string
 	// Jitter is the most that a job is delayed at random. 0 means not at all.
 	Jitter time.Duration
 	// Options apply to each job.
 	Options JobOptions
 }
-
-// Missed says what happens with missed occurrences. Those without a job are counted and logged by the server.
-type Missed string
-
-// The choices for Missed.
-const (
-	MissedOnce Missed = store.MissedOnce // the last one gets a job at once
-	MissedSkip Missed = store.MissedSkip // the last one gets a job unless it is more than a minute late
-	MissedAll  Missed = store.MissedAll  // the last 100 get jobs at once
-)
-
-// Overlap says what happens at an occurrence while the last job is waiting, ready or reserved.
-type Overlap string
-
-// The choices for Overlap.
-const (
-	OverlapAllow Overlap = store.OverlapAllow // the occurrence has its job all the same
-	OverlapSkip  Overlap = store.OverlapSkip  // the occurrence has none, and is counted
-
-	// OverlapFollow never has two jobs running at a time, and begins one after each occurrence. If a consumer has
-	// begun the last job, the occurrence's job is delivered when that one is done, under the last job's ID, like a
-	// push with Follow; of several such occurrences the newest counts. If nobody has begun the last job yet, it
-	// serves this occurrence too. Occurrences without a job of their own count as overlapped.
-	OverlapFollow Overlap = store.OverlapFollow
-)
 
 // ScheduleInfo is what Schedules.List returns about a schedule.
 type ScheduleInfo struct {
@@ -141,7 +123,7 @@ func (s *Schedules) put(ctx context.Context, schedule checkedSchedule) (next tim
 
 func (s Schedule) check() (checked checkedSchedule, err error) {
 	text := cron.Text(s.Cron, s.Every)
-	o := pushOptions{Terms: store.Terms{Lifetime: DefaultExpireAfter}}
+	o := pushOptions{Terms: store.Terms{Lifetime: store.DefaultLifetime}}
 	s.Options.apply(&o)
 	switch {
 	case store.LacksUnit(s.Every):
@@ -150,15 +132,15 @@ func (s Schedule) check() (checked checkedSchedule, err error) {
 		return checked, invalid("every", "it has no meaning together with cron")
 	case text == "":
 		return checked, invalid("cron", "it is empty, and so is every")
-	case s.Jitter < 0 || s.Jitter > MaxDelay:
-		return checked, invalid("jitter", fmt.Sprintf("%s is not from 0 to %s", duration.Format(s.Jitter), duration.Bound(MaxDelay)))
+	case s.Jitter < 0 || s.Jitter > store.MaxDelay:
+		return checked, invalid("jitter", fmt.Sprintf("%s is not from 0 to %s", duration.Format(s.Jitter), duration.Bound(store.MaxDelay)))
 	}
 	checked.Schedule = store.Schedule{
 		Name: s.Name, Spec: text, Zone: cmp.Or(s.Zone, "UTC"), Topic: s.Topic, Body: s.Body, Jitter: s.Jitter, Terms: o.Terms,
-		Missed: string(cmp.Or(s.Missed, MissedOnce)), Overlap: string(cmp.Or(s.Overlap, OverlapAllow)),
+		Missed: cmp.Or(s.Missed, store.MissedOnce), Overlap: cmp.Or(s.Overlap, store.OverlapAllow),
 	}
 	wrong := cmp.Or(checkScheduleName(s.Name), refusal("topic", store.CheckScheduleTopic(s.Topic)), checkPush(Message{Topic: s.Topic, Body: s.Body}, store.Due{}, &o), checkUnit("jitter", s.Jitter),
-		checkChoice("missed", s.Missed, MissedOnce, MissedSkip, MissedAll), checkChoice("overlap", s.Overlap, OverlapAllow, OverlapSkip, OverlapFollow))
+		checkChoice("missed", s.Missed, store.MissedOnce, store.MissedSkip, store.MissedAll), checkChoice("overlap", s.Overlap, store.OverlapAllow, store.OverlapSkip, store.OverlapFollow))
 	if len(s.Headers) > 0 && wrong == nil {
 		checked.Headers, wrong = headersText(s.Headers)
 	}
@@ -176,9 +158,9 @@ func (s Schedule) check() (checked checkedSchedule, err error) {
 
 func checkScheduleName(name string) error { return refusal("name", store.CheckScheduleName(name)) }
 
-func checkChoice[T ~string](field string, choice T, choices ...T) error {
+func checkChoice(field, choice string, choices ...string) error {
 	if choice != "" && !slices.Contains(choices, choice) {
-		return invalid(field, fmt.Sprintf("%q is not one of %q", string(choice), choices))
+		return invalid(field, fmt.Sprintf("%q is not one of %q", choice, choices))
 	}
 	return nil
 }
@@ -265,7 +247,7 @@ func (s *Schedules) Resume(ctx context.Context, name string) error {
 }
 
 // Run pushes a job of the schedule now and returns its ID, also if the schedule is paused or the last job is not
-// done; with OverlapFollow the job follows the last one, or is that one, as at an occurrence. Later occurrences
+// done; with Overlap "follow" the job follows the last one, or is that one, as at an occurrence. Later occurrences
 // stay as they are. It returns ErrNotFound if there is no such schedule. After a lost reply, calling it again may
 // push a second job.
 func (s *Schedules) Run(ctx context.Context, name string) (id string, err error) {
@@ -295,7 +277,7 @@ func (s *Schedules) List(ctx context.Context) (list []ScheduleInfo, err error) {
 
 func scheduleInfo(s store.Scheduled) ScheduleInfo {
 	of := ScheduleInfo{
-		Schedule: Schedule{Name: s.Name, Cron: s.Spec, Zone: s.Zone, Topic: s.Topic, Body: s.Body, Headers: store.HeadersOf(s.Headers), Missed: Missed(s.Missed), Overlap: Overlap(s.Overlap), Jitter: s.Jitter,
+		Schedule: Schedule{Name: s.Name, Cron: s.Spec, Zone: s.Zone, Topic: s.Topic, Body: s.Body, Headers: store.HeadersOf(s.Headers), Missed: s.Missed, Overlap: s.Overlap, Jitter: s.Jitter,
 			Options: JobOptions{s.MaxAttempts, s.TTR, s.Lifetime, s.Body == ""}},
 		Owner: s.Source, Next: s.Next, Paused: s.Paused, LastID: s.LastID, Jobs: s.Ran,
 		Late: s.NotRun.Late, Overlapped: s.NotRun.Overlapped, WhilePaused: s.NotRun.Paused,

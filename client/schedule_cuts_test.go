@@ -44,7 +44,7 @@ func storedSchedule(f *fixture) {
 func begunSchedule(f *fixture) {
 	f.TB.Helper()
 	follows := hourly("a")
-	follows.Overlap = client.OverlapFollow
+	follows.Overlap = "follow"
 	check(f.TB, errOf(f.Schedules().Set(f.TB.Context(), follows)))
 	check(f.TB, errOf(f.Schedules().Run(f.TB.Context(), "a")))
 	f.reserve("t")

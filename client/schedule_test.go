@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 )
 
@@ -89,7 +90,7 @@ func TestSchedulesAreRead(t *testing.T) {
 	f := start(t)
 	ctx := t.Context()
 	full := client.Schedule{
-		Name: "full", Cron: "30 2 * * *", Zone: "Europe/Berlin", Topic: "t", Missed: client.MissedAll, Overlap: client.OverlapSkip, Jitter: 2 * time.Second,
+		Name: "full", Cron: "30 2 * * *", Zone: "Europe/Berlin", Topic: "t", Missed: "all", Overlap: "skip", Jitter: 2 * time.Second,
 		Options: client.JobOptions{EmptyBody: true, ExpireAfter: time.Hour, MaxAttempts: 2, Lease: time.Minute},
 	}
 	next, err := f.Schedules().Set(ctx, full)
@@ -98,7 +99,7 @@ func TestSchedulesAreRead(t *testing.T) {
 	check(t, err)
 	all, err := f.Schedules().List(ctx)
 	check(t, err)
-	if len(all) != 2 || all[0].Name != "every" || all[0].Every != time.Hour || all[0].Cron != "" || all[0].Zone != "UTC" || all[0].Missed != client.MissedOnce || all[0].Overlap != client.OverlapAllow || all[0].Options.ExpireAfter != client.DefaultExpireAfter {
+	if len(all) != 2 || all[0].Name != "every" || all[0].Every != time.Hour || all[0].Cron != "" || all[0].Zone != "UTC" || all[0].Missed != "once" || all[0].Overlap != "allow" || all[0].Options.ExpireAfter != store.DefaultLifetime {
 		t.Errorf("got %+v", all)
 	}
 	got := all[1]

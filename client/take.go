@@ -14,9 +14,6 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// MaxLease is the longest lease.
-const MaxLease = store.MaxLease
-
 // Reserve waits for a job like BPop, as long as ctx allows, but the job stays in Redis: it is leased to the caller,
 // and delivered again if the lease ends before the Delivery was settled, for example by Ack. So a consumer may crash
 // without losing a job. A lease of 0 means the producer's (JobOptions), or else 30 s. Any other lease is at least
@@ -24,7 +21,7 @@ const MaxLease = store.MaxLease
 //
 // If the reply to a Reserve is lost, its job comes back when the lease ends, and this counts as an attempt.
 //
-// A job that has used up its attempts (JobOptions.MaxAttempts, or else DefaultMaxAttempts) becomes a dead letter instead of being delivered.
+// A job that has used up its attempts (JobOptions.MaxAttempts, or else 25) becomes a dead letter instead of being delivered.
 func (c *Client) Reserve(ctx context.Context, lease time.Duration, topics ...string) (*Delivery, error) {
 	k, wrong := reservation(lease, 0)
 	got, err := c.take(ctx, "reserve", wait.Request{Kind: k, Topics: slices.Clone(topics), N: 1, Waits: true}, 0, wrong)
@@ -37,12 +34,12 @@ func (c *Client) Reserve(ctx context.Context, lease time.Duration, topics ...str
 // reservation returns the wait.Kind for a lease and a number of attempts.
 func reservation(lease time.Duration, attempts int) (wait.Kind, error) {
 	switch {
-	case lease < 0 || lease > MaxLease:
-		return wait.Kind{}, invalid("lease", fmt.Sprintf("%s is not from 0 to %s; 0 is as the producer says, or else 30 s", duration.Format(lease), duration.Bound(MaxLease)))
+	case lease < 0 || lease > store.MaxLease:
+		return wait.Kind{}, invalid("lease", fmt.Sprintf("%s is not from 0 to %s; 0 is as the producer says, or else 30 s", duration.Format(lease), duration.Bound(store.MaxLease)))
 	case store.LacksUnit(lease):
 		return wait.Kind{}, checkUnit("lease", lease)
 	case attempts > math.MaxInt32:
-		return wait.Kind{}, invalid("max attempts", fmt.Sprintf("%d is above %d; 0 is %d, a negative number is any number", attempts, math.MaxInt32, DefaultMaxAttempts))
+		return wait.Kind{}, invalid("max attempts", fmt.Sprintf("%d is above %d; 0 is %d, a negative number is any number", attempts, math.MaxInt32, store.DefaultMaxAttempts))
 	}
 	return wait.Kind{Reserves: true, Reservation: store.Reservation{Lease: lease, MaxAttempts: limitOf(attempts)}}, nil
 }
@@ -58,7 +55,7 @@ type FetchOptions struct {
 	Pop bool
 	// Lease is as in Reserve.
 	Lease time.Duration
-	// MaxAttempts is how often a job is delivered if its producer did not set it. 0 means DefaultMaxAttempts, a negative number no limit.
+	// MaxAttempts is how often a job is delivered if its producer did not set it. 0 means 25, a negative number no limit.
 	MaxAttempts int
 	// NoWait makes Fetch return ErrEmpty if there is no job.
 	NoWait bool

@@ -42,7 +42,7 @@ func TestForward(t *testing.T) {
 func TestForwardGroup(t *testing.T) {
 	d := delayertest.New(t)
 	push := func(body string) client.Outcome {
-		pushed, err := d.Client().Push(t.Context(), client.Message{Topic: "t", Body: body}, 0, client.Group("k", client.GroupOptions{Quiet: time.Minute, Longest: 150 * time.Second}))
+		pushed, err := d.Client().Push(t.Context(), client.Message{Topic: "t", Body: body}, 0, client.Group{Key: "k", Quiet: time.Minute, Longest: 150 * time.Second})
 		check(t, err)
 		return pushed.Outcome
 	}

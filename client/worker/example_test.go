@@ -89,9 +89,9 @@ func ExampleHandleGroup() {
 	defer c.Close()
 	// In another program: a user gets one mail, a minute after the last mention or with the third.
 	ctx, stop := context.WithCancel(context.Background())
-	options := client.GroupOptions{Max: 3, Quiet: time.Minute, Longest: time.Hour}
+	group := client.Group{Key: "ann", Max: 3, Quiet: time.Minute, Longest: time.Hour}
 	for _, text := range []string{"first", "second", "third"} {
-		if _, err := comments.Push(ctx, c, text, 0, client.Group("ann", options)); err != nil {
+		if _, err := comments.Push(ctx, c, text, 0, group); err != nil {
 			log.Fatal(err)
 		}
 	}

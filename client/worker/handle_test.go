@@ -14,6 +14,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -34,7 +35,7 @@ func TestHandle(t *testing.T) {
 	_, err := f.Push(t.Context(), m, 50*time.Millisecond)
 	check(t, err)
 	job := next(t, jobs)
-	if !reflect.DeepEqual(job.Message, m) || job.Attempt != 1 || job.MaxAttempts != client.DefaultMaxAttempts || job.Token <= 0 || job.LateBy < 0 {
+	if !reflect.DeepEqual(job.Message, m) || job.Attempt != 1 || job.MaxAttempts != store.DefaultMaxAttempts || job.Token <= 0 || job.LateBy < 0 {
 		t.Errorf("got %+v", job)
 	}
 	e.await(t, "started a", "done a")
@@ -108,7 +109,7 @@ func TestEnds(t *testing.T) {
 		{name: "RetryAfter without error", handle: func() error { return worker.RetryAfter(nil, time.Hour) },
 			events: []string{"failed a", "retried a after 1h0m0s"}, state: client.StateWaiting, attempts: 1, least: time.Hour, most: time.Hour, error: "retry"},
 		{name: "RetryAfter too long", handle: func() error { return worker.RetryAfter(errors.New("busy"), 1<<63-1) },
-			events: []string{"failed a", "retried a after 876000h0m0s"}, state: client.StateWaiting, attempts: 1, least: client.MaxDelay, most: client.MaxDelay},
+			events: []string{"failed a", "retried a after 876000h0m0s"}, state: client.StateWaiting, attempts: 1, least: store.MaxDelay, most: store.MaxDelay},
 		{name: "the backoff", handle: func() error { return errors.New("no") },
 			events: []string{"failed a", "retried a after 1m0s"}, state: client.StateWaiting, attempts: 1, least: time.Minute, most: time.Minute, error: "no"},
 		{name: "Release", handle: func() error { return worker.Release(time.Hour) },
@@ -177,7 +178,7 @@ func TestGroup(t *testing.T) {
 	worker.HandleGroup(mux, orders, func(_ context.Context, list []order) error { got <- list; return nil })
 	f.run(mux, worker.Options{})
 	for n := range 3 {
-		_, err := orders.Push(t.Context(), f.Client, order{n}, 0, client.Group("k", client.GroupOptions{Max: 3, Longest: time.Hour}))
+		_, err := orders.Push(t.Context(), f.Client, order{n}, 0, client.Group{Key: "k", Max: 3, Longest: time.Hour})
 		check(t, err)
 	}
 	if list := next(t, got); !slices.Equal(list, []order{{0}, {1}, {2}}) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 func newTestRun(o Options, topics ...TopicOptions) *run {
@@ -94,13 +95,13 @@ func TestDefaultBackoff(t *testing.T) {
 	const jobs = 1000
 	var sum time.Duration
 	for range jobs {
-		for attempt := 1; attempt < client.DefaultMaxAttempts; attempt++ {
+		for attempt := 1; attempt < store.DefaultMaxAttempts; attempt++ {
 			sum += DefaultBackoff(&Job{Attempt: attempt}, nil)
 		}
 	}
 	// The standard deviation is 2.2 hours for a job, and 4 minutes for the average.
 	if mean := sum / jobs; (mean - 25*time.Hour).Abs() > 30*time.Minute {
-		t.Errorf("%d attempts take %v on average, want 25h", client.DefaultMaxAttempts, mean)
+		t.Errorf("%d attempts take %v on average, want 25h", store.DefaultMaxAttempts, mean)
 	}
 }
 

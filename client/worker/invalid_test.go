@@ -12,6 +12,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -32,7 +33,7 @@ func mistakes(c *client.Client) []mistake {
 		{"concurrency", c, fine(), worker.Options{Concurrency: -1}, []string{"concurrency: -1 is not from 1 to 10000; 0 means 10"}},
 		{"high concurrency", c, fine(), worker.Options{Concurrency: 10_001}, []string{"concurrency: 10001 is not from 1 to 10000"}},
 		{"lease", c, fine(), worker.Options{Lease: -1}, []string{"lease: -1ns is not from 0 to 24h"}},
-		{"long lease", c, fine(), worker.Options{Lease: client.MaxLease + 1}, []string{"lease: 24h0m0.000000001s is not from 0 to 24h"}},
+		{"long lease", c, fine(), worker.Options{Lease: store.MaxLease + 1}, []string{"lease: 24h0m0.000000001s is not from 0 to 24h"}},
 		{"tiny lease", c, fine(), worker.Options{Lease: 5}, []string{"lease: 5ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"}},
 		{"tiny timeout", c, fine(), worker.Options{Timeout: time.Millisecond - 1}, []string{"timeout: 999.999µs is less than a millisecond"}},
 		{"tiny grace", c, fine(), worker.Options{Grace: 10}, []string{"grace: 10ns is less than a millisecond"}},
@@ -81,7 +82,7 @@ func mistakesOfTopics(c *client.Client) (list []mistake) {
 		{"no rate", worker.TopicOptions{Rate: math.NaN()}, `rate: that of topic "t" is NaN`},
 		{"infinite rate", worker.TopicOptions{Rate: math.Inf(1)}, `rate: that of topic "t" is +Inf`},
 		{"a topic's lease", worker.TopicOptions{Lease: -1}, `lease: that of topic "t" is -1ns: want 1ms to 24h`},
-		{"a topic's long lease", worker.TopicOptions{Lease: client.MaxLease + 1}, `lease: that of topic "t" is 24h0m0.000000001s`},
+		{"a topic's long lease", worker.TopicOptions{Lease: store.MaxLease + 1}, `lease: that of topic "t" is 24h0m0.000000001s`},
 		{"a topic's lease without unit", worker.TopicOptions{Lease: 30}, `lease: that of topic "t" is 30ns`},
 		{"a topic's timeout without unit", worker.TopicOptions{Timeout: 30}, `timeout: that of topic "t" is 30ns: want 1ms or more, 0 for that of the worker, or less than 0 for no limit`},
 		{"a topic's many attempts", worker.TopicOptions{MaxAttempts: math.MaxInt32 + 1}, `max attempts: that of topic "t" is 2147483648`},

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -26,7 +25,7 @@ type Options struct {
 	// no limit.
 	Timeout time.Duration
 	// MaxAttempts is the number of attempts of jobs whose producer set none (client.MaxAttempts). 0 means
-	// client.DefaultMaxAttempts, a negative number no limit.
+	// 25, a negative number no limit.
 	MaxAttempts int
 	// Backoff returns the delay before a job is tried again after job.Attempt has failed with err. nil means DefaultBackoff,
 	// which also takes its place if it panics.
@@ -100,8 +99,8 @@ func (o TopicOptions) check(name string) error {
 		return wrong("weight", "%d: want 1 or more, or 0, which means 1", o.Weight)
 	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0):
 		return wrong("rate", "%v: want jobs a second, or 0 for no limit", o.Rate)
-	case o.Lease < 0 || o.Lease > client.MaxLease || store.LacksUnit(o.Lease):
-		return wrong("lease", "%s: want 1ms to %s, or 0 for that of the worker; %s", duration.Format(o.Lease), duration.Bound(client.MaxLease), store.Units)
+	case o.Lease < 0 || o.Lease > store.MaxLease || store.LacksUnit(o.Lease):
+		return wrong("lease", "%s: want 1ms to %s, or 0 for that of the worker; %s", duration.Format(o.Lease), duration.Bound(store.MaxLease), store.Units)
 	case store.LacksUnit(o.Timeout):
 		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit; %s", duration.Format(o.Timeout), store.Units)
 	case o.MaxAttempts > math.MaxInt32:
@@ -128,10 +127,10 @@ func (o Options) check() error {
 	switch {
 	case o.Concurrency < 0 || o.Concurrency > maxConcurrency:
 		return invalid("concurrency", "%d is not from 1 to %d; 0 means %d", o.Concurrency, maxConcurrency, defaultConcurrency)
-	case o.Lease < 0 || o.Lease > client.MaxLease:
-		return invalid("lease", "%s is not from 0 to %s", duration.Format(o.Lease), duration.Bound(client.MaxLease))
+	case o.Lease < 0 || o.Lease > store.MaxLease:
+		return invalid("lease", "%s is not from 0 to %s", duration.Format(o.Lease), duration.Bound(store.MaxLease))
 	case o.MaxAttempts > math.MaxInt32:
-		return invalid("max attempts", "%d is above %d; 0 means %d, a negative number no limit", o.MaxAttempts, math.MaxInt32, client.DefaultMaxAttempts)
+		return invalid("max attempts", "%d is above %d; 0 means %d, a negative number no limit", o.MaxAttempts, math.MaxInt32, store.DefaultMaxAttempts)
 	}
 	return cmp.Or(checkUnit("lease", o.Lease), checkUnit("timeout", o.Timeout), checkUnit("grace", o.Grace), checkUnit("stuck after", o.StuckAfter))
 }
@@ -165,7 +164,7 @@ func (o TopicOptions) within(w Options, maxActive int) TopicOptions {
 
 // DefaultBackoff returns attempt³ seconds, 4 hours at most, times a random number from 0.5 to 1.5, so that jobs that
 // failed together are not retried together: 1 s after the first attempt, 8 s after the second, 17 minutes after the
-// tenth. The delays between client.DefaultMaxAttempts attempts add up to 25 hours on average, and to 12.5 at least.
+// tenth. The delays between 25 attempts add up to 25 hours on average, and to 12.5 at least.
 func DefaultBackoff(job *Job, _ error) time.Duration {
 	n := time.Duration(min(max(job.Attempt, 1), 25)) // 25³ s are more than 4 hours
 	mean := min(n*n*n*time.Second, 4*time.Hour)

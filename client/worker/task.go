@@ -157,7 +157,7 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 	if !errors.As(err, &v) {
 		v = &verdict{kind: retryAfter, delay: t.backoff(err)}
 	}
-	delay := min(max(v.delay, 0), client.MaxDelay)
+	delay := min(max(v.delay, 0), store.MaxDelay)
 	if store.LacksUnit(delay) { // a computed one
 		delay = time.Millisecond
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // A topic's options override the worker's.
@@ -118,7 +119,7 @@ func TestMiddlewarePanics(t *testing.T) {
 func TestLimitsOfATopic(t *testing.T) {
 	f := start(t)
 	for _, o := range []worker.TopicOptions{
-		{Lease: client.MaxLease, Timeout: time.Millisecond, MaxAttempts: math.MaxInt32},
+		{Lease: store.MaxLease, Timeout: time.Millisecond, MaxAttempts: math.MaxInt32},
 		{Lease: time.Millisecond, Timeout: -1},
 	} {
 		mux := one(succeed, o)

@@ -53,7 +53,7 @@ func fillAll(t *testing.T, c *client.Client) {
 		}
 	}
 	for i := range 3 {
-		push("", "grouped", fmt.Sprint(i), 0, client.Group("key", client.GroupOptions{Longest: time.Hour}))
+		push("", "grouped", fmt.Sprint(i), 0, client.Group{Key: "key", Longest: time.Hour})
 	}
 	push("parked", "paused", "b", 0)
 	check(t, c.Pause(ctx, "paused", client.PauseOptions{For: time.Hour, Note: "why"}))
@@ -175,7 +175,7 @@ func expectToWork(t *testing.T, moved *client.Client) {
 	if _, err := moved.Push(ctx, client.Message{ID: "counts once", Topic: "t", Body: "b"}, 0, client.IfExists(client.OnceAs(time.Hour, "another"))); !errors.Is(err, client.ErrReused) {
 		t.Errorf("pushed once more: %v", err)
 	}
-	if r, err := moved.Push(ctx, client.Message{Topic: "grouped", Body: "3"}, 0, client.Group("key", client.GroupOptions{Longest: time.Hour})); err != nil || r.Outcome != client.OutcomeAdded {
+	if r, err := moved.Push(ctx, client.Message{Topic: "grouped", Body: "3"}, 0, client.Group{Key: "key", Longest: time.Hour}); err != nil || r.Outcome != client.OutcomeAdded {
 		t.Errorf("pushed to the group: %+v, %v", r, err)
 	}
 	if _, err := moved.Pop(ctx, "paused"); !errors.Is(err, client.ErrEmpty) {

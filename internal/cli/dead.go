@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -23,8 +23,8 @@ type letters struct {
 func (l *letters) define(f *flagSet) {
 	f.text("reason", &l.reason)
 	f.text("error", &l.error)
-	f.duration("older", &l.older, client.MaxDelay)
-	f.duration("newer", &l.newer, client.MaxDelay)
+	f.duration("older", &l.older, store.MaxDelay)
+	f.duration("newer", &l.newer, store.MaxDelay)
 	f.text("match", &l.match)
 	f.number("limit", &l.most, math.MaxInt32)
 	f.check = func(arguments []string) error {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -183,7 +183,7 @@ func beginStats(f *flagSet) action {
 	var o order
 	var every time.Duration
 	orderFlags(f, &o, statColumns)
-	f.duration("watch", &every, client.MaxDelay)
+	f.duration("watch", &every, store.MaxDelay)
 	return func(ctx context.Context, c *call) (reply, error) {
 		if len(c.arguments) > 0 {
 			if o.only = c.arguments[0]; o.only == "" {

@@ -32,8 +32,8 @@ func runPop(ctx context.Context, c *call) (reply, error) {
 func runBPop(ctx context.Context, c *call) (_ reply, err error) {
 	var o client.FetchOptions
 	if len(c.arguments) > 1 {
-		if o.Timeout, err = duration.Parse(c.arguments[1]); err != nil || o.Timeout < 0 || o.Timeout > client.MaxDelay {
-			return reply{}, exit.With(exit.Usage, fmt.Errorf("TIMEOUT %q: want seconds, or a number with ms, s, m, h or d, from 0 to %s", c.arguments[1], duration.Bound(client.MaxDelay)))
+		if o.Timeout, err = duration.Parse(c.arguments[1]); err != nil || o.Timeout < 0 || o.Timeout > store.MaxDelay {
+			return reply{}, exit.With(exit.Usage, fmt.Errorf("TIMEOUT %q: want seconds, or a number with ms, s, m, h or d, from 0 to %s", c.arguments[1], duration.Bound(store.MaxDelay)))
 		}
 	}
 	return c.take(ctx, o)

@@ -70,7 +70,7 @@ func (c *call) exportTopic(ctx context.Context, s selection) error {
 func exported(job inspect.Job, state string) view.Object {
 	o := view.Of("id", job.ID, "topic", job.Topic)
 	if state == inspect.Waiting {
-		if last := time.Now().Add(client.MaxDelay - 24*time.Hour); job.At.After(last) {
+		if last := time.Now().Add(store.MaxDelay - 24*time.Hour); job.At.After(last) {
 			job.At = last // import takes no later one
 		}
 		o.Put("due", job.At)

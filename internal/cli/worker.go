@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/runner"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // maxConcurrency is the maximum number of programs at a time.
@@ -31,8 +31,8 @@ func beginWorker(f *flagSet) action {
 	})
 	f.text("exec", &o.Shell)
 	f.number("concurrency", &o.Worker.Concurrency, maxConcurrency)
-	f.duration("lease", &o.Worker.Lease, client.MaxLease)
-	f.duration("timeout", &o.Worker.Timeout, client.MaxDelay)
+	f.duration("lease", &o.Worker.Lease, store.MaxLease)
+	f.duration("timeout", &o.Worker.Timeout, store.MaxDelay)
 	f.number("max-attempts", &o.Worker.MaxAttempts, math.MaxInt32)
 	f.check = func(program []string) error {
 		switch {

@@ -32,7 +32,7 @@ var documented = []struct {
 	names, values string   // of constants that the same texts have
 	said          []string // a document, and what it says
 }{
-	{"client.MaxDelay", "876000h0m0s", []string{limits, "delay | 0 to 100 years", http, "from 0s to 100 years", httpZh, "from 0s to 100 years"}},
+	{"internal/store.MaxDelay", "876000h0m0s", []string{limits, "delay | 0 to 100 years", http, "from 0s to 100 years", httpZh, "from 0s to 100 years"}},
 	{"internal/store.DefaultLifetime", "168h0m0s", []string{limits, "7 days by default", wire, "which is 604,800 s (7\ndays) by default", "docs/migrating.md", "kept for 7 days", "docs/migrating.zh-CN.md", "保存 7 天"}},
 	{"internal/store.MaxLease", "24h0m0s", []string{limits, "1 ms to 24 h", help, "how long the jobs of a crashed worker rest, up to 24h;\n    if not given as the job says, or 30s", help, "how long a consumer that names no lease reserves the\n    job, up to 24h; 30s if not given", helpZh, "最长 24h；不写为 30s"}},
 	{"internal/store.MaxReplicasTimeout", "10s", []string{limits, "1 to 100 replicas, 1 ms to 10 s", help, "how long to wait for them, up to 10s; 1s if not given", helpZh, "最多等多久，最长 10s；不写为 1s"}},
@@ -44,7 +44,7 @@ var documented = []struct {
 	{"internal/cron.MinEvery internal/cron.MaxEvery", "10ms 87600h0m0s", []string{limits, "interval of a schedule | 10 ms to 10 years"}},
 	{"client.defaultTimeout", "3s", []string{limits, "timeouts of a connection | 3 s by default"}},
 	{"client.defaultMaxActive", "32", []string{limits, "connections of a Client | 32", benchmarks, "gets 32 connections, as many as Delayer's client opens by default"}},
-	{"client.DefaultMaxAttempts", "25", []string{limits, "to 2,147,483,647; 25 by default", help, "attempts of a job that does not say so itself; 25 if\n    not given", helpZh, "最多尝试多少次；不写为 25", "docs/go.md", "up to 25 times over about a day", "docs/go.zh-CN.md", "大约一天内最多 25 次", "docs/http.md", "25 if absent", "docs/http.zh-CN.md", "不写为 25", "internal/web/api/openapi.yaml", "default 25, which 0 means too"}},
+	{"internal/store.DefaultMaxAttempts", "25", []string{limits, "to 2,147,483,647; 25 by default", help, "attempts of a job that does not say so itself; 25 if\n    not given", helpZh, "最多尝试多少次；不写为 25", "docs/go.md", "up to 25 times over about a day", "docs/go.zh-CN.md", "大约一天内最多 25 次", "docs/http.md", "25 if absent", "docs/http.zh-CN.md", "不写为 25", "internal/web/api/openapi.yaml", "default 25, which 0 means too"}},
 	{"client/worker.defaultConcurrency", "10", []string{limits, "10 by default, at most 10,000", help, "up to 250; 10 if not given", helpZh, "最多 250；不写为 10"}},
 	{"client/worker.maxConcurrency", "10000", []string{limits, "10 by default, at most 10,000"}},
 	{"client/worker.defaultGrace", "10s", []string{limits, "time to stop | 10 s by default", help, "gives running programs\n10 s. Then it ends them", helpZh, "给正在运行的程序 10 秒，然后终止"}},

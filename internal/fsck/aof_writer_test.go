@@ -59,7 +59,7 @@ func (w *writer) any() string {
 		return "PushBatch"
 	case 5:
 		m.ID = ""
-		pushed, err := w.client.Push(ctx, m, 0, client.Group("k", client.GroupOptions{Max: 3, Longest: time.Hour}))
+		pushed, err := w.client.Push(ctx, m, 0, client.Group{Key: "k", Max: 3, Longest: time.Hour})
 		redistest.Check(w.t, err)
 		if pushed.Outcome == client.OutcomeCreated {
 			w.jobs.alive[pushed.ID] = []string{topic + " [" + m.Body + "]"}

@@ -50,7 +50,7 @@ func TestNothingWrong(t *testing.T) {
 		push(fmt.Sprint("d", i), "dead", 0)
 	}
 	push("once", "t", time.Hour, client.IfExists(client.OnceAs(time.Hour, "x")))
-	push("", "grouped", 0, client.Group("k", client.GroupOptions{Quiet: time.Hour}))
+	push("", "grouped", 0, client.Group{Key: "k", Quiet: time.Hour})
 	redistest.Check(t, f.client.Pause(f.ctx, "paused", client.PauseOptions{}))
 	_, err := f.client.Schedules().Set(f.ctx, client.Schedule{Name: "s", Every: time.Hour, Topic: "t", Body: "b"})
 	redistest.Check(t, err)

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // The overdue time of a job follows from its time to live.
 func TestOverdue(t *testing.T) {
-	const week = client.DefaultExpireAfter
+	const week = store.DefaultLifetime
 	for _, c := range []struct {
 		name string
 		seed func(f *fixture)
@@ -96,7 +96,7 @@ func TestOverdueBehindGhostsOfManyTopics(t *testing.T) {
 			topics = append(topics, topic)
 			f.Do("EVAL", `for i = 1, 49 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end redis.call('LPUSH', KEYS[1], 'job' .. ARGV[1])`, 1, "delayer:ready_queue:"+topic, i)
 			f.Do("HSET", fmt.Sprint("delayer:job_bucket:job", i), "topic", topic)
-			f.Do("PEXPIRE", fmt.Sprint("delayer:job_bucket:job", i), (client.DefaultExpireAfter - time.Hour).Milliseconds())
+			f.Do("PEXPIRE", fmt.Sprint("delayer:job_bucket:job", i), (store.DefaultLifetime - time.Hour).Milliseconds())
 		}
 		c, err := f.CountsOf(f.ctx, topics...)
 		f.check(err)

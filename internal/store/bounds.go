@@ -28,6 +28,13 @@ const (
 	MaxReplicasTimeout = 10 * time.Second
 )
 
+// MaxDelay is the longest delay and lifetime, 100 years.
+const MaxDelay = 100 * 365 * 24 * time.Hour
+
+// DefaultMaxAttempts is how often a job is delivered to consumers that reserve if neither its producer nor the consumer says
+// so. With worker.DefaultBackoff that takes about a day.
+const DefaultMaxAttempts = 25
+
 // The bounds of a Limit.
 const (
 	MaxConcurrency = 1_000_000

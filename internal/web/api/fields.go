@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -69,11 +68,11 @@ func timestamp(name string) Fields {
 }
 
 // times describes the accepted times.
-var times = fmt.Sprintf(`a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, duration.Bound(client.MaxDelay))
+var times = fmt.Sprintf(`a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, duration.Bound(store.MaxDelay))
 
 func readTime(text string) (any, bool) {
 	t, err := time.Parse(time.RFC3339, text)
-	return t, err == nil && !t.IsZero() && time.Until(t) <= client.MaxDelay
+	return t, err == nil && !t.IsZero() && time.Until(t) <= store.MaxDelay
 }
 
 // integer is a field for an int64 from least to most.

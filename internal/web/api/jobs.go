@@ -63,9 +63,7 @@ func optionsOf(job values) (all []client.PushOption) {
 	option("replicas", client.Replicas(int(get[int64](job, "replicas")), cmp.Or(get[time.Duration](job, "replicas_timeout"), time.Second)))
 	option("if_exists", client.IfExists(policies[get[string](job, "if_exists")]))
 	option("once", client.IfExists(client.Once(get[time.Duration](job, "once"))))
-	option("group", client.Group(get[string](job, "group"), client.GroupOptions{
-		Max: int(get[int64](job, "group_max")), Quiet: get[time.Duration](job, "group_quiet"), Longest: get[time.Duration](job, "group_longest"),
-	}))
+	option("group", client.Group{Key: get[string](job, "group"), Max: int(get[int64](job, "group_max")), Quiet: get[time.Duration](job, "group_quiet"), Longest: get[time.Duration](job, "group_longest")})
 	option("debounce", client.IfExists(client.Debounce(get[time.Duration](job, "debounce"))))
 	return all
 }
@@ -156,11 +154,11 @@ func (c *call) get() (any, error) {
 }
 
 func (c *call) remove() (any, error) {
-	var opts []client.RemoveOption
+	remove := c.client.Remove
 	if get[bool](c.query, unlessReserved.Name) {
-		opts = append(opts, client.UnlessReserved())
+		remove = c.client.RemoveUnlessReserved
 	}
-	was, err := c.client.Remove(c.context(), c.id(), opts...)
+	was, err := remove(c.context(), c.id())
 	if err == nil && was == "" {
 		err = client.ErrNotFound
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -46,16 +45,16 @@ var (
 
 // Fields used by several bodies.
 var (
-	delay       = period("delay", 0, client.MaxDelay)
-	lease       = period("lease", time.Millisecond, client.MaxLease)
+	delay       = period("delay", 0, store.MaxDelay)
+	lease       = period("lease", time.Millisecond, store.MaxLease)
 	maxAttempts = integer("max_attempts", 1, math.MaxInt32)
 
 	newJob = join(text("id", maxID), required(text("topic", maxTopic), text("body", 0)), headers, delay, timestamp("due"), maxAttempts,
-		lease, period("expire_after", time.Millisecond, client.MaxDelay),
+		lease, period("expire_after", time.Millisecond, store.MaxDelay),
 		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later", "follow"),
-		period("once", time.Millisecond, client.MaxDelay), period("debounce", time.Millisecond, client.MaxDelay),
+		period("once", time.Millisecond, store.MaxDelay), period("debounce", time.Millisecond, store.MaxDelay),
 		text("group", store.MaxGroupKey), integer("group_max", 1, math.MaxInt32),
-		period("group_quiet", time.Millisecond, client.MaxDelay), period("group_longest", time.Millisecond, client.MaxDelay),
+		period("group_quiet", time.Millisecond, store.MaxDelay), period("group_longest", time.Millisecond, store.MaxDelay),
 		integer("replicas", 1, store.MaxReplicas), period("replicas_timeout", time.Millisecond, store.MaxReplicasTimeout))
 
 	// reference identifies a lease: a job's topic and token.
@@ -94,8 +93,8 @@ var Routes = []Route{
 	{"GET", "/v1/topics/{topic}/jobs", []Parameter{anyState, match, maxJobs, cursor}, nil, (*call).browse},
 	{"DELETE", "/v1/topics/{topic}/jobs", manyJobs, nil, (*call).removeMany},
 	{"PATCH", "/v1/topics/{topic}/jobs", manyJobs, required(delay), (*call).rescheduleMany},
-	{"POST", "/v1/topics/{topic}/pause", nil, join(period("for", time.Millisecond, client.MaxDelay), line("note"), boolean("unless_paused")), (*call).pause},
-	{"POST", "/v1/topics/{topic}/throttle", nil, required(period("for", time.Millisecond, client.MaxDelay)), (*call).throttle},
+	{"POST", "/v1/topics/{topic}/pause", nil, join(period("for", time.Millisecond, store.MaxDelay), line("note"), boolean("unless_paused")), (*call).pause},
+	{"POST", "/v1/topics/{topic}/throttle", nil, required(period("for", time.Millisecond, store.MaxDelay)), (*call).throttle},
 	{"POST", "/v1/topics/{topic}/resume", nil, nil, (*call).resume},
 	{"GET", "/v1/paused", nil, nil, (*call).paused},
 	{"GET", "/v1/topics/{topic}/limit", nil, nil, (*call).limit},

@@ -6,13 +6,14 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/cron"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
 // newSchedule are the fields of a schedule, except its name.
 var newSchedule = join(required(line("cron"), text("topic", maxTopic), text("body", 0)), line("zone"), headers, maxAttempts,
-	choice("missed", "once", "skip", "all"), choice("overlap", "allow", "skip", "follow"), period("jitter", 0, client.MaxDelay),
-	period("lease", time.Millisecond, client.MaxLease), period("expire_after", time.Millisecond, client.MaxDelay))
+	choice("missed", "once", "skip", "all"), choice("overlap", "allow", "skip", "follow"), period("jitter", 0, store.MaxDelay),
+	period("lease", time.Millisecond, store.MaxLease), period("expire_after", time.Millisecond, store.MaxDelay))
 
 func (c *call) schedules() (any, error) {
 	all, err := c.client.Schedules().List(c.context())
@@ -22,7 +23,7 @@ func (c *call) schedules() (any, error) {
 func (c *call) setSchedule() (any, error) {
 	s := client.Schedule{
 		Name: c.name(), Cron: get[string](c.body, "cron"), Zone: get[string](c.body, "zone"), Topic: get[string](c.body, "topic"), Body: get[string](c.body, "body"),
-		Headers: get[map[string]string](c.body, "headers"), Missed: client.Missed(get[string](c.body, "missed")), Overlap: client.Overlap(get[string](c.body, "overlap")), Jitter: get[time.Duration](c.body, "jitter"),
+		Headers: get[map[string]string](c.body, "headers"), Missed: get[string](c.body, "missed"), Overlap: get[string](c.body, "overlap"), Jitter: get[time.Duration](c.body, "jitter"),
 		Options: jobOptionsOf(c.body),
 	}
 	if _, err := cron.Parse(s.Cron); err != nil {

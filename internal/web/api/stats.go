@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/health"
 	"github.com/mix-basic/delayer/internal/inspect"
@@ -145,7 +144,7 @@ func readSpans(text string) (value any, ok bool) {
 	last := time.Duration(0)
 	for part := range strings.SplitSeq(text, ",") {
 		d, err := duration.Parse(part)
-		if err != nil || d < last+time.Millisecond || d > client.MaxDelay || len(bounds) == maxSpans {
+		if err != nil || d < last+time.Millisecond || d > store.MaxDelay || len(bounds) == maxSpans {
 			return nil, false
 		}
 		bounds, last = append(bounds, d), d
@@ -166,7 +165,7 @@ var (
 		Name: "within", missing: time.Minute, want: durations + ", above 0",
 		read: func(text string) (any, bool) {
 			d, err := duration.Parse(text)
-			return d, err == nil && d >= time.Millisecond && d <= client.MaxDelay
+			return d, err == nil && d >= time.Millisecond && d <= store.MaxDelay
 		},
 	}
 )

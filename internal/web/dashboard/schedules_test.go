@@ -31,7 +31,7 @@ func TestSchedulesPage(t *testing.T) {
 	f.get("/ui/schedules").has(t, "none", http.StatusOK, "There are no schedules.")
 	f.schedule("<b>report", false)
 	f.schedule("paused", true)
-	for _, overlap := range []client.Overlap{client.OverlapSkip, client.OverlapFollow} {
+	for _, overlap := range []string{"skip", "follow"} {
 		check(t, errOf(f.Schedules().Set(t.Context(), client.Schedule{Name: string(overlap), Every: time.Hour, Topic: "t", Body: "b", Overlap: overlap})))
 	}
 	_, err := f.Schedules().Run(t.Context(), "<b>report")

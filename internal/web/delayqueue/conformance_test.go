@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Successful answers match delay-queue's byte for byte.
@@ -111,7 +112,7 @@ func TestForeignJobs(t *testing.T) {
 	f := start(t, setup{})
 	f.push("a", "t", "b")
 	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 30, Body: "b"}, time.Now().Add(-time.Second), 0)
-	f.push("a", "t", "b", client.JobOptions{Lease: 1500 * time.Millisecond, ExpireAfter: client.MaxDelay})
+	f.push("a", "t", "b", client.JobOptions{Lease: 1500 * time.Millisecond, ExpireAfter: store.MaxDelay})
 	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 2, Body: "b"}, time.Now().Add(-time.Second), 0)
 }
 

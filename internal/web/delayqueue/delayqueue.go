@@ -174,7 +174,7 @@ func dueOf(found client.JobInfo, now time.Time) time.Time {
 	if found.State != client.StateReady {
 		return found.Due
 	}
-	due := now.Add(found.TTL - client.DefaultExpireAfter)
+	due := now.Add(found.TTL - store.DefaultLifetime)
 	if found.TTL < 0 || due.After(now) {
 		return now
 	}

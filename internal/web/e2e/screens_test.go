@@ -82,7 +82,7 @@ func fillSchedules(t *testing.T, c *client.Client) {
 	t.Helper()
 	for _, s := range []client.Schedule{
 		{Name: "daily report", Cron: "0 7 * * mon-fri", Zone: "Asia/Shanghai", Topic: "report", Body: "{}"},
-		{Name: "clean up", Every: 10 * time.Minute, Topic: "clean_up", Body: "{}", Overlap: client.OverlapSkip},
+		{Name: "clean up", Every: 10 * time.Minute, Topic: "clean_up", Body: "{}", Overlap: "skip"},
 		{Name: "invoices", Cron: "30 9 L * *", Zone: "Europe/Berlin", Topic: "invoice", Body: "{}"},
 	} {
 		_, err := c.Schedules().Set(t.Context(), s)
