@@ -44,8 +44,12 @@ func TestSamplesNameTheirLanguage(t *testing.T) {
 	}
 }
 
-// TestGoSamplesCompile compiles each page's Go samples as one program, exactly as printed, and runs vet and, in the long form,
-// staticcheck. The programs are written to a folder of this module, so that what they import is compiled once for all tests.
+// imported are the packages that Go samples behind a page's first one may use without an import.
+var imported = []string{"context", "errors", "fmt", "github.com/gomodule/redigo/redis", "github.com/mix-basic/delayer/client", "github.com/mix-basic/delayer/client/delayertest",
+	"github.com/mix-basic/delayer/client/worker", "github.com/mix-basic/delayer/server", "log/slog", "net/http", "os", "testing", "time"}
+
+// TestGoSamplesCompile compiles the first Go sample of each page exactly as printed, and with it the others, which continue it. It runs vet
+// and, in the long form, staticcheck. The programs are written to a folder of this module, so that what they import is compiled once for all tests.
 func TestGoSamplesCompile(t *testing.T) {
 	folder, err := os.MkdirTemp("testdata", "samples-")
 	must(t, err)
@@ -57,7 +61,19 @@ func TestGoSamplesCompile(t *testing.T) {
 			continue
 		}
 		count += len(samples)
-		write(t, filepath.Join(folder, strings.NewReplacer("/", "_", ".", "_").Replace(page), "main.go"), strings.Join(samples, "\n"))
+		name := strings.NewReplacer("/", "_", ".", "_").Replace(page)
+		write(t, filepath.Join(folder, name+"_first", "main.go"), samples[0])
+		write(t, filepath.Join(folder, name, "main.go"), samples[0])
+		rest, header := strings.Join(samples[1:], "\n"), "package main\n\nimport (\n"
+		if rest == "" {
+			continue
+		}
+		for _, path := range imported {
+			if regexp.MustCompile(`\b` + filepath.Base(path) + `\.`).MatchString(rest) {
+				header += fmt.Sprintf("\t%q\n", path)
+			}
+		}
+		write(t, filepath.Join(folder, name, "rest.go"), header+")\n\n"+rest)
 	}
 	if count < 20 {
 		t.Errorf("found %d Go samples", count)
