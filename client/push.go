@@ -29,7 +29,8 @@ type Message struct {
 	// Headers are a few texts in addition to the body, such as a tenant or a trace. A name is 1 to 128 letters,
 	// digits, dots, underscores and hyphens; a value is UTF-8 without a zero byte; and all of them are at most 4 KiB
 	// as a JSON object. Consumers of the original do not see them. A push that replaces a job replaces its headers,
-	// too; one by a client of the original leaves them as they are.
+	// too; one by a client of the original leaves them as they are. A group has those of its last push, and a
+	// follower its own.
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
