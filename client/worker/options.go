@@ -18,13 +18,13 @@ type Options struct {
 	Concurrency int
 	// Lease is how long a job is reserved; it is extended after a third of that while its handler runs. After
 	// a crash of the worker, its jobs are redelivered when their leases end. A job that runs longer than its lease is
-	// logged each time that another one is over. 0 means as the producer says (client.TTR), or 30 s. The minimum is
+	// logged each time that another one is over. 0 means as the producer says (client.JobOptions), or 30 s. The minimum is
 	// 100 ms, because extending takes some round trips.
 	Lease time.Duration
 	// Timeout is how long a handler may run. Then its context ends; its result still counts. 0 or less means
 	// no limit.
 	Timeout time.Duration
-	// MaxAttempts is the number of attempts of jobs whose producer set none (client.MaxAttempts). 0 means
+	// MaxAttempts is the number of attempts of jobs whose producer set none (client.JobOptions). 0 means
 	// 25, a negative number no limit.
 	MaxAttempts int
 	// Backoff returns the delay before a job is tried again after job.Attempt has failed with err. nil means DefaultBackoff,
