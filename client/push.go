@@ -249,17 +249,19 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	} else {
 		err = pushes.Do(ctx, c.fleet.Of(job.ID), job)
 	}
+	known := cmp.Or(m.ID, o.id) // to the caller
 	switch {
 	case err == nil && o.group == nil:
 		return Result{ID: job.ID, Outcome: outcomes[job.Told.Did]}, nil
 	case isStored(err) || isRefused(err):
 		r = Result{ID: job.StoredID(), Outcome: outcomes[job.Told.Did]}
+		known = r.ID
 	case o.group == nil:
 		r.ID = job.ID
 	default:
-		r.ID = cmp.Or(m.ID, o.id)
+		r.ID = known
 	}
-	return r, failed("push", r.ID, err)
+	return r, failed("push", known, err)
 }
 
 // newJob returns the message as the store takes it, always with an ID.

@@ -46,7 +46,7 @@ func flood(t *testing.T, url string) (served *atomic.Int64, stop func()) {
 	for n := range 24 {
 		visitors.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				method, path, body := "POST", "/push", fmt.Sprintf(`{"topic":"flood","id":"%d-%d","delay":1,"lease":60,"body":"b"}`, n, i)
+				method, path, body := "POST", "/push", fmt.Sprintf(`{"topic":"flood","id":"%d-%d","delay":1,"ttr":60,"body":"b"}`, n, i)
 				if n%3 == 0 {
 					method, path, body = "GET", []string{"/", "/metrics", "/v1/stats", "/ui/topics"}[i%4], ""
 				}

@@ -86,7 +86,7 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	ask, admin := restrictedHTTP(t, redistest.Rights(t, "daemon", "producer", "worker", "operator"))
 
 	// delay-queue's API.
-	ask("POST", "/push", `{"topic":"q","id":"1","delay":1,"lease":60,"body":"b"}`)
+	ask("POST", "/push", `{"topic":"q","id":"1","delay":1,"ttr":60,"body":"b"}`)
 	if got := ask("POST", "/pop", `{"topic":"other,q"}`); !strings.Contains(got, `"id":"1"`) {
 		t.Errorf("/pop: %s", got)
 	}

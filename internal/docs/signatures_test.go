@@ -2,9 +2,11 @@ package docs
 
 import (
 	"fmt"
+	"go/build"
 	"go/importer"
 	"go/token"
 	"go/types"
+	"strings"
 	"testing"
 )
 
@@ -17,6 +19,7 @@ var alike = map[string]string{
 // TestSignatures finds functions, methods and fields of function types that take two values of the same type side by side: a swap would
 // compile.
 func TestSignatures(t *testing.T) {
+	build.Default.GOROOT, build.Default.CgoEnabled = strings.TrimSpace(output(t, ".", "go", "env", "GOROOT")), false
 	from := importer.ForCompiler(token.NewFileSet(), "source", nil)
 	found := map[string]bool{}
 	for _, folder := range []string{"client", "client/worker", "client/delayertest", "server", "config", "logger"} {

@@ -64,7 +64,7 @@ func TestHostileInput(t *testing.T) {
 		}
 	})
 	for _, state := range []string{"", "dead ", "reserved ", "ready "} {
-		p.call("/push", map[string]any{"topic": hostile, "id": state + hostile, "delay": 3600, "lease": 3600, "body": hostile})
+		p.call("/push", map[string]any{"topic": hostile, "id": state + hostile, "delay": 3600, "ttr": 3600, "body": hostile})
 	}
 	p.call("/v1/jobs", map[string]any{"topic": "headers", "id": "headers " + hostile, "delay": 3600, "body": hostile, "headers": map[string]any{"tenant": hostile}})
 	named, err := json.Marshal(map[string]string{hostile: hostile}) // no client of ours pushes such a name
