@@ -143,13 +143,13 @@ func (f *fixture) goOnAfterMove(tokens map[string]int64) {
 		"Extend":          held("extend").Extend(ctx, 2*time.Hour),
 		"Retry":           held("retry").Retry(ctx, 63*time.Minute, nil),
 		"Release":         held("release").Release(ctx, 0),
-		"Release later":   held("release later").Release(ctx, 64*time.Minute),
+		"Release later":   held("postpone").Release(ctx, 64*time.Minute),
 		"Bury":            held("bury").Bury(ctx, errors.New("reason")),
 		"Ack of followed": held("followed").Ack(ctx),
 		"Requeue":         f.Requeue(ctx, "dead"),
 		"Reschedule":      f.Reschedule(ctx, "reschedule", 2*time.Hour),
 		"Remove":          errOf(f.Remove(ctx, "remove")),
-		"KeepEarlier":     errOf(f.Push(ctx, message("keep"), 3*time.Hour, client.IfExists(client.KeepEarlier()))),
+		"KeepEarlier":     errOf(f.Push(ctx, client.Message{ID: "keep", Topic: "later", Body: message("").Body}, 3*time.Hour, client.IfExists(client.KeepEarlier()))),
 		"Group":           errOf(f.Push(ctx, client.Message{Topic: "grouped", Body: "2"}, 0, client.Group{Key: "k", Max: 2, Longest: time.Hour})),
 	} {
 		expectErr(f.TB, call, err, nil)
@@ -180,7 +180,7 @@ func (f *fixture) goOnAfterMove(tokens map[string]int64) {
 		Slots:    queues{"limited": {"no slot"}},
 		Ready:    queues{"t": {"release", "followed", "dead"}, "paused": {"parked"}},
 		Buckets: buckets{
-			"waits": "later body", "reschedule": "later body", "keep": "t " + body, "once": "t " + body, "as": "t " + body, "retry": "t body",
+			"waits": "later body", "reschedule": "later body", "keep": "later " + body, "once": "t " + body, "as": "t " + body, "retry": "t body",
 			"postpone": "t body", "lost": "t body", "extend": "t body", "no slot": "limited body", "lapses": "lapses body", "followed": "t body",
 			"dead": "t body", "release": "t body", "parked": "paused body", "{s}@schedule": "delayer:schedules @every 1h0m0s",
 		},

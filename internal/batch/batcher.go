@@ -70,9 +70,20 @@ func (b *Batcher[T]) of(s *store.Store) *line[T] {
 func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
 	err := b.once(ctx, s, item)
 	if err != nil && store.OfOneSlot(err) {
-		err = s.UntilServed(ctx, func() error { return b.once(ctx, s, item) })
+		err = b.again(ctx, s, item, err)
 	}
 	return err
+}
+
+// again does an item that was refused, until it is served. A caller that leaves before the item is sent once more gets the refusal: nothing was done.
+func (b *Batcher[T]) again(ctx context.Context, s *store.Store, item T, refusal error) error {
+	return s.UntilServed(ctx, func() error {
+		err := b.once(ctx, s, item)
+		if ctx.Err() != nil && errors.As(err, new(notSent)) {
+			return refusal
+		}
+		return err
+	})
 }
 
 func (b *Batcher[T]) once(ctx context.Context, s *store.Store, item T) error {
@@ -98,8 +109,11 @@ func (b *Batcher[T]) once(ctx context.Context, s *store.Store, item T) error {
 	case <-ctx.Done():
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		l.queue = slices.DeleteFunc(l.queue, func(o *caller[T]) bool { return o == c })
 		c.left = true
+		if i := slices.Index(l.queue, c); i >= 0 {
+			l.queue = slices.Delete(l.queue, i, i+1)
+			return notSent{ctx.Err()}
+		}
 		return ctx.Err()
 	}
 }
@@ -117,7 +131,7 @@ func (l *line[T]) alone(ctx context.Context, item T) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return notSent{ctx.Err()}
 	default:
 		return notSent{err}
 	}
