@@ -68,10 +68,8 @@ var headersCases = map[string]struct {
 		})
 		check(f.TB, err)
 	}, func(f *fixture) (headers, error) {
-		list, err := f.Fetch(f.TB.Context(), clienttest.Popped("t", 10))
-		check(f.TB, err)
 		of := map[string]headers{}
-		for _, m := range list {
+		for _, m := range clienttest.All(f.TB, f.Client, clienttest.Popped("t", 10)) {
 			of[m.ID] = m.Headers
 		}
 		if want := (map[string]headers{"0": nil, "a": someHeaders, "1": otherHeaders}); !reflect.DeepEqual(of, want) {
