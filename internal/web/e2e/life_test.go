@@ -24,7 +24,7 @@ func TestLife(t *testing.T) {
 	p.fill(`[name=id]`, "order-1")
 	p.fill(`[name=delay]`, "1h")
 	p.fill(`[name=body]`, `{"order":1}`)
-	p.fill(`[name=ttr]`, "5s")
+	p.fill(`[name=lease]`, "5s")
 	p.click(`[data-do=push]`)
 	p.says("#done", "The job was pushed.")
 	p.is("order-1", "waiting")
