@@ -19,9 +19,6 @@ import (
 // check fails the test on an error.
 var check = redistest.Check
 
-// patience is the longest time that a test waits.
-const patience = 30 * time.Second
-
 const topic = "close_order"
 
 func push(t *testing.T, d *delayertest.Delayer, id string, delay time.Duration, opts ...client.PushOption) {
