@@ -69,8 +69,8 @@ var spansOfCalls = map[string]struct {
 		defer cancel()
 		f.BPop(short, 0, "t")
 	}, []string{"client bpop t, 1 links: destination.name=t message.id=a operation.type=receive"}},
-	"wrong pop": {func(ctx context.Context, f *fixture) { f.Fetch(ctx, clienttest.Popped("t", 0)) },
-		[]string{"client pop batch t, 0 links: batch.message_count=0 destination.name=t error.type=invalid operation.type=receive; Error"}},
+	"wrong pop": {func(ctx context.Context, f *fixture) { f.BPop(ctx, -1, "t") },
+		[]string{"client bpop t, 0 links: destination.name=t error.type=invalid operation.type=receive; Error"}},
 	"batches": {func(ctx context.Context, f *fixture) {
 		f.PushBatch(ctx, []client.Item{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "2"}}})
 		f.push(client.Message{ID: "a"}, 0)
@@ -80,7 +80,6 @@ var spansOfCalls = map[string]struct {
 		f.ExtendBatch(ctx, list, time.Hour)
 		f.AckBatch(ctx, list)
 	}, []string{
-		"client reserve batch t, 2 links: batch.message_count=3 destination.name=t operation.type=receive",
 		"client ack batch t, 2 links: batch.message_count=3 destination.name=t operation.type=settle",
 	}},
 	"fetch": {func(ctx context.Context, f *fixture) {
