@@ -36,7 +36,7 @@ var documented = []struct {
 	{"internal/store.DefaultLifetime", "168h0m0s", []string{limits, "7 days by default", wire, "which is 604,800 s (7\ndays) by default", "docs/migrating.md", "kept for 7 days", "docs/migrating.zh-CN.md", "保存 7 天"}},
 	{"internal/store.MaxLease", "24h0m0s", []string{limits, "1 ms to 24 h", help, "how long the jobs of a crashed worker rest, up to 24h;\n    if not given as the job says, or 30s", help, "how long a consumer that names no lease reserves the\n    job, up to 24h; 30s if not given", helpZh, "最长 24h；不写为 30s"}},
 	{"internal/store.MaxReplicasTimeout", "10s", []string{limits, "1 to 100 replicas, 1 ms to 10 s", help, "how long to wait for them, up to 10s; 1s if not given", helpZh, "最多等多久，最长 10s；不写为 1s"}},
-	{"internal/store.MaxGroup", "1048576", []string{limits, "body of a group; its key | 1 MiB", "docs/go.md", "in that order, up to 1 MiB", "docs/go.zh-CN.md", "最多 1 MiB"}},
+	{"internal/store.MaxGroup", "1048576", []string{limits, "body of a group; its key | 1 MiB", "docs/go.md", "in order, up to 1 MiB", "docs/go.zh-CN.md", "最多 1 MiB"}},
 	{"internal/store.MaxReplicas", "100", []string{limits, "1 to 100 replicas"}},
 	{"internal/store.MaxGroupKey", "256", []string{limits, "its key | 1 MiB; 256 bytes"}},
 	{"internal/store.MaxNote internal/store.MaxTag internal/store.MaxScheduleName", "1000 250 200", []string{limits, "note of a pause; tag of a limit; name of a schedule | 1,000; 250; 200 bytes"}},
