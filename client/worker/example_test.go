@@ -14,32 +14,6 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// A worker handles the jobs of its mux's topics until its context ends.
-func ExampleWorker() {
-	c, err := client.Open(redisURL) // "redis://127.0.0.1:6379"
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-	// In another program: close the order if it is not paid in time.
-	m := client.Message{ID: "order-1", Topic: "close_order", Body: "order-1 was not paid"}
-	if _, err := c.Push(context.Background(), m, 20*time.Millisecond); err != nil {
-		log.Fatal(err)
-	}
-
-	ctx, stop := context.WithCancel(context.Background()) // usually from signal.NotifyContext
-	mux := worker.NewMux()
-	mux.HandleFunc("close_order", func(ctx context.Context, job *worker.Job) error {
-		fmt.Println(job.Body, "at attempt", job.Attempt)
-		stop()
-		return nil
-	})
-	if err := worker.New(c, mux, worker.Options{Concurrency: 20}).Run(ctx); err != nil {
-		log.Fatal(err)
-	}
-	// Output: order-1 was not paid at attempt 1
-}
-
 // The jobs of one topic. Producers push what the handler takes.
 func ExampleRun() {
 	type Order struct{ ID, Customer string }
@@ -64,6 +38,32 @@ func ExampleRun() {
 		log.Fatal(err)
 	}
 	// Output: Ann ordered order-1
+}
+
+// A worker handles the jobs of its mux's topics until its context ends.
+func ExampleWorker() {
+	c, err := client.Open(redisURL) // "redis://127.0.0.1:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	// In another program: close the order if it is not paid in time.
+	m := client.Message{ID: "order-1", Topic: "close_order", Body: "order-1 was not paid"}
+	if _, err := c.Push(context.Background(), m, 20*time.Millisecond); err != nil {
+		log.Fatal(err)
+	}
+
+	ctx, stop := context.WithCancel(context.Background()) // usually from signal.NotifyContext
+	mux := worker.NewMux()
+	mux.HandleFunc("close_order", func(ctx context.Context, job *worker.Job) error {
+		fmt.Println(job.Body, "at attempt", job.Attempt)
+		stop()
+		return nil
+	})
+	if err := worker.New(c, mux, worker.Options{Concurrency: 20}).Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: order-1 was not paid at attempt 1
 }
 
 // Bodies of typed values are JSON.
