@@ -44,7 +44,7 @@ var documented = []struct {
 	{"internal/cron.MinEvery internal/cron.MaxEvery", "10ms 87600h0m0s", []string{limits, "interval of a schedule | 10 ms to 10 years"}},
 	{"client.defaultTimeout", "3s", []string{limits, "timeouts of a connection | 3 s by default"}},
 	{"client.defaultMaxActive", "32", []string{limits, "connections of a Client | 32", benchmarks, "gets 32 connections, as many as Delayer's client opens by default"}},
-	{"internal/store.DefaultMaxAttempts", "25", []string{limits, "to 2,147,483,647; 25 by default", help, "attempts of a job that does not say so itself; 25 if\n    not given", helpZh, "最多尝试多少次；不写为 25", "docs/go.md", "up to 25 times over about a day", "docs/go.zh-CN.md", "大约一天内最多 25 次", "docs/http.md", "25 if absent", "docs/http.zh-CN.md", "不写为 25", "internal/web/api/openapi.yaml", "default 25, which 0 means too"}},
+	{"internal/store.DefaultMaxAttempts", "25", []string{limits, "to 2,147,483,647; 25 by default", help, "attempts of a job that does not say so itself; 25 if\n    not given", helpZh, "最多尝试多少次；不写为 25", "docs/go.md", "after 25 attempts, about a day", "docs/go.zh-CN.md", "25 次尝试（大约一天）之后", "docs/http.md", "25 if absent", "docs/http.zh-CN.md", "不写为 25", "internal/web/api/openapi.yaml", "default 25, which 0 means too"}},
 	{"client/worker.defaultConcurrency", "10", []string{limits, "10 by default, at most 10,000", help, "up to 250; 10 if not given", helpZh, "最多 250；不写为 10"}},
 	{"client/worker.maxConcurrency", "10000", []string{limits, "10 by default, at most 10,000"}},
 	{"client/worker.defaultGrace", "10s", []string{limits, "time to stop | 10 s by default", help, "gives running programs\n10 s. Then it ends them", helpZh, "给正在运行的程序 10 秒，然后终止"}},
