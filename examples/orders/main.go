@@ -133,7 +133,7 @@ func (s *shop) run(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	server := &http.Server{Handler: s.handler()}
-	go server.Serve(l)
+	go server.Serve(l) // until Shutdown
 	err := s.worker().Run(ctx)
 	ending, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
