@@ -1,10 +1,8 @@
 package dashboard
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,41 +81,5 @@ func TestManyPartitions(t *testing.T) {
 	table := partitionsOf(s)
 	if n := len(table.Rows); n != maxPartitions || table.Others != 1024-maxPartitions || table.Rows[0].Number != 0 || table.Rows[n-2].Number != 900 || table.Rows[n-1].Number != 1000 {
 		t.Errorf("%d are shown, %d not: %+v", n, table.Others, table.Rows)
-	}
-}
-
-// Similar partitions share a row. A partition that is late, broken or moved by
-// another server has its own row.
-func TestAlikePartitions(t *testing.T) {
-	s := &state{Servers: []store.ServerState{{ID: "a", Age: time.Second}}}
-	for n := range 12 {
-		p := inspect.PartitionCounts{Number: n, Waiting: n, Ready: 1}
-		switch n {
-		case 3:
-			p.Overdue = time.Minute
-		case 5:
-			p.Err = errNoPage
-		case 10, 11:
-			p.Node = "other:1"
-		}
-		s.Partitions = append(s.Partitions, p)
-	}
-	told := func(t *partitionTable) (rows []string) {
-		for _, r := range t.Rows {
-			rows = append(rows, fmt.Sprint(r.Numbers, ": ", r.Partitions, " ", r.Waiting))
-		}
-		return rows
-	}
-	table := partitionsOf(s)
-	if got, want := told(table), []string{"0–2, 4, 6–9: 8 37", "3: 1 3", "5: 1 5", "10–11: 2 21"}; !slices.Equal(got, want) || len(table.Shown) != 12 {
-		t.Errorf("got %q, want %q; %d each", got, want, len(table.Shown))
-	}
-	s.Partitions = s.Partitions[:fewPartitions]
-	if table = partitionsOf(s); len(table.Rows) != fewPartitions || table.Shown != nil {
-		t.Errorf("of a few: %q", told(table))
-	}
-	s.Partitions, s.Servers = append(s.Partitions, make([]inspect.PartitionCounts, 5)...), nil
-	if table = partitionsOf(s); len(table.Rows) != len(s.Partitions) {
-		t.Errorf("that nobody moves: %q", told(table))
 	}
 }
