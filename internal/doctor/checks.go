@@ -23,7 +23,7 @@ var checks = []Check{
 	{"channels", "", checkStart(server.ErrNoChannel)},
 	{"features", "", checkStart(server.ErrNoFeature)},
 	{"eviction_policy", "+info", eachNode(checkPolicy)},
-	{"memory", "+info", checkMemory},
+	{"memory", "+info", eachNode(checkMemory)},
 	{"persistence", "+info", eachNode(checkPersistence)},
 	{"disk", "+info", judged(health.Disk)},
 	{"replicas", "+info +config|get", eachNode(checkReplicas)},
@@ -75,45 +75,14 @@ func checkPolicy(_ context.Context, _ *Doctor, _ *store.Store, says info) ([]Fin
 	return nil, nil
 }
 
-const (
-	watched    = time.Second
-	fullSoon   = 24 * time.Hour
-	almostFull = 0.9
-)
+const almostFull = 0.9
 
-// checkMemory watches the used memory for one second.
-func checkMemory(ctx context.Context, d *Doctor) ([]Finding, error) {
-	before := map[*store.Store]int64{}
-	if _, err := d.each(func(node *store.Store) ([]Finding, error) {
-		says, err := node.Info(ctx)
-		before[node] = info(says).number("used_memory")
-		return nil, err
-	}); len(d.nodes) == 1 && err != nil {
-		return nil, err
+func checkMemory(_ context.Context, _ *Doctor, _ *store.Store, says info) ([]Finding, error) {
+	used, most := says.number("used_memory"), says.number("maxmemory")
+	if most == 0 || float64(used) <= almostFull*float64(most) {
+		return nil, nil
 	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(watched):
-	}
-	return d.each(func(node *store.Store) ([]Finding, error) {
-		text, err := node.Info(ctx)
-		says := info(text)
-		used, most := says.number("used_memory"), says.number("maxmemory")
-		lasts, grows := time.Duration(0), used-before[node]
-		if grows > 1<<20 { // less is noise
-			lasts = time.Duration(float64(most-used) / float64(grows) * float64(watched))
-		}
-		const fix = "raise maxmemory, or let consumers catch up: delayer stats"
-		switch {
-		case err != nil, most == 0:
-		case float64(used) > almostFull*float64(most):
-			return one(fmt.Sprintf("%d %% of maxmemory is used; a full Redis refuses pushes", used*100/most), fix), nil
-		case lasts > 0 && lasts < fullSoon:
-			return one(fmt.Sprintf("at the present rate Redis is full in %v", duration.Format(lasts.Round(time.Minute))), fix), nil
-		}
-		return nil, err
-	})
+	return one(fmt.Sprintf("%d %% of maxmemory is used; a full Redis refuses pushes", used*100/most), "raise maxmemory, or let consumers catch up: delayer stats"), nil
 }
 
 func checkPersistence(ctx context.Context, _ *Doctor, node *store.Store, says info) ([]Finding, error) {
