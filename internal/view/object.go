@@ -66,12 +66,6 @@ func (o *Object) PutIfAny(name string, value any) {
 	}
 }
 
-// Text adds a text.
-func (o *Object) Text(name, value string) { o.Put(name, value) }
-
-// TextIfAny adds a text unless it is empty.
-func (o *Object) TextIfAny(name, value string) { o.PutIfAny(name, value) }
-
 // Headers adds a job's headers, if it has any.
 func (o *Object) Headers(headers map[string]string) {
 	if len(headers) > 0 {

@@ -117,7 +117,7 @@ func (c *call) push() (any, error) {
 		}
 		return nil, refused
 	}
-	made := responseOf(append(idOf(pushed.ID), view.Of("outcome", pushed.Outcome)...))
+	made := responseOf(view.Of("id", pushed.ID, "outcome", pushed.Outcome))
 	made.status = status
 	made.header = map[string]string{"Location": "/v1/jobs/" + Escape(pushed.ID)}
 	return made, nil
@@ -129,11 +129,6 @@ func ofPush(job values, err error) error {
 		return exists.problem("a job with this ID exists, or an earlier push of it counts; nothing was changed")
 	}
 	return err
-}
-
-func idOf(id string) (o object) {
-	o.Text("id", id)
-	return o
 }
 
 // isStored reports whether a push stored its job, perhaps with too few replicas.
