@@ -256,16 +256,6 @@ func TestPushReadsStandardInput(t *testing.T) {
 	}
 }
 
-func TestCommandsRefuseBadInput(t *testing.T) {
-	s, db := newShellHere(t)
-	const want = `: want seconds, or a duration such as 250ms, 30m, 1h30m, 7d or 1d12h, from 0s to 100 years` + "\n"
-	for _, delay := range []string{"", "1y", "36501d", "1e30", "NaN", "Inf", "1d1d"} {
-		s.expect(2, "", `ERROR: push: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
-	}
-	s.expect(2, "", `ERROR: push: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
-	db.Expect(redistest.State{})
-}
-
 // A tiny delay is typed in seconds. The library's warning about Go numbers without a unit is for other programs.
 func TestTinyDelay(t *testing.T) {
 	s, _ := newShell(t)

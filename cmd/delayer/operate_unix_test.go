@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -122,53 +121,6 @@ func TestPurgeHalfway(t *testing.T) {
 	matches(t, "purge", s.fails(3, "purge", "t", "--confirm", "2"), `(?s)^ERROR: purge.*\nERROR: others are purged: 1\n$`)
 	db.Do("SET", "delayer:{0}:ready_queue:t", "x")
 	matches(t, "purge", s.fails(3, "purge", "t", "--confirm", "2"), `ERROR: .*the topic's ready jobs can't be counted: delayer fsck names the broken key\n`)
-}
-
-func TestLimitCommand(t *testing.T) {
-	s, db := newShellHere(t)
-	s.expect(0, "mail: no limit\n", "", "limit", "mail")
-	s.expect(0, "mail: concurrency 1, rate 30/m, burst 3; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "1", "--rate", "30/m", "--burst", "3")
-	s.expect(0, "mail: concurrency 1, rate 30/m, burst 3; slots taken 0, throttled 0\n", "", "limit", "mail")
-	s.expect(0, `{"topic":"mail","concurrency":1,"rate":0.5,"burst":3,"slots_taken":0,"throttled":0}`+"\n", "", "limit", "mail", "--json")
-	if limit := db.State().Limits["mail"]; limit != "1 0.5 3 " {
-		t.Errorf("Redis has %q", limit)
-	}
-	s.expect(0, "mail: rate 10/s, tag x; throttled 0\n", "", "limit", "mail", "--rate", "10/s", "--tag", "x")
-	s.expect(0, "mail: no limit\n", "", "limit", "mail", "--none")
-	s.expect(0, "mail: no limit\n", "", "limit", "mail")
-	s.keeps("limit mail --rate 0/s", 2, "ERROR: ")
-}
-
-// The output shows how much of a limit is used, and until when the rate throttles jobs.
-func TestUseOfALimit(t *testing.T) {
-	s, db := newShellHere(t)
-	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: db.Addr}))
-	defer c.Close()
-	for i := range 3 {
-		_, err := c.Push(t.Context(), client.Message{Topic: "mail", Body: fmt.Sprint(i)}, 0)
-		check(t, err)
-	}
-	s.expect(0, "mail: concurrency 1; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "1")
-	_, err := c.Reserve(t.Context(), time.Hour, "mail")
-	check(t, err)
-	s.expect(0, "mail: concurrency 1; slots taken 1, throttled 2\n", "", "limit", "mail")
-	s.expect(0, "mail: rate 1/h; throttled 0\n", "", "limit", "mail", "--rate", "1/h")
-	_, err = c.Reserve(t.Context(), time.Hour, "mail")
-	check(t, err)
-	stats, err := c.Stats(t.Context())
-	check(t, err)
-	until := stats.Topics[0].ThrottledUntil
-	if in := time.Until(until); in > time.Hour || in < time.Hour-time.Minute {
-		t.Errorf("the next may begin in %v", in)
-	}
-	s.expect(0, fmt.Sprintf("mail: rate 1/h; throttled 1, throttled until %s\n", until.Format(timeFormat)), "", "limit", "mail")
-	var told struct {
-		Held  int       `json:"throttled"`
-		Until time.Time `json:"throttled_until"`
-	}
-	if r := s.run("limit", "mail", "--json"); json.Unmarshal([]byte(r.stdout), &told) != nil || told.Held != 1 || !told.Until.Equal(until) {
-		t.Errorf("%+v, want one throttled until %v", r, until)
-	}
 }
 
 // The command that limits a topic by a tag, and get, report how many of its ready jobs lack the tag, and what to do.

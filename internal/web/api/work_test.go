@@ -215,14 +215,6 @@ func TestAnswerIsNotRead(t *testing.T) {
 	})
 }
 
-// When the server stops, waiting polls get an empty answer.
-func TestStop(t *testing.T) {
-	f := start(t, web.Options{})
-	conn := f.waiting(`{"topics":["t"]}`)
-	f.stop()
-	f.answer(conn).expect(200, `{"deliveries":[]}`)
-}
-
 // connect opens a new connection.
 func (f *fixture) connect() *net.TCPConn {
 	f.t.Helper()
@@ -246,24 +238,6 @@ func (f *fixture) answer(conn net.Conn) reply {
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	check(f.t, err)
 	return f.read(response)
-}
-
-// A request is executed even if its client closes the connection right after sending it.
-func TestNobodyWaitsForTheAnswer(t *testing.T) {
-	const jobs = 100
-	f := start(t, web.Options{})
-	stored := func(n int64) {
-		t.Helper()
-		until(t, fmt.Sprint(n, " jobs wait"), func() bool { return f.redis.Do("ZCARD", "delayer:job_pool") == n })
-	}
-	for n := range jobs {
-		f.raw("POST", "/v1/jobs", fmt.Sprintf(`{"id":"%d","topic":"t","body":"b","delay":3600}`, n)).Close()
-	}
-	stored(jobs)
-	for n := range jobs {
-		f.raw("DELETE", fmt.Sprint("/v1/jobs/", n), "").Close()
-	}
-	stored(0)
 }
 
 // A client that closes its side of the connection after a push still gets the answer.

@@ -10,10 +10,8 @@ import (
 
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/view"
 )
-
-// forecastBounds are the ends of the forecast's spans.
-var forecastBounds = []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
 const (
 	// countsAge is how old counts may be, seldomAge what is expensive or changes rarely.
@@ -40,7 +38,7 @@ func newReadings(op *inspect.Inspector, master func(context.Context) (string, er
 		past:  inspect.NewShared(readTimeout, op.History),
 		nodes: inspect.NewShared(readTimeout, op.Info),
 		forecast: inspect.NewShared(readTimeout, func(ctx context.Context) (inspect.Forecast, error) {
-			return op.Forecast(ctx, forecastBounds)
+			return op.Forecast(ctx, view.Forecast)
 		}),
 		master: inspect.NewShared(masterPatience, func(ctx context.Context) (string, error) {
 			if master == nil {
