@@ -4,10 +4,14 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -117,4 +121,124 @@ func TestPurgeHalfway(t *testing.T) {
 	matches(t, "purge", s.fails(3, "purge", "t", "--confirm", "2"), `(?s)^ERROR: purge.*\nERROR: others are purged: 1\n$`)
 	db.Do("SET", "delayer:{0}:ready_queue:t", "x")
 	matches(t, "purge", s.fails(3, "purge", "t", "--confirm", "2"), `ERROR: .*the topic's ready jobs can't be counted: delayer fsck names the broken key\n`)
+}
+
+// The command that limits a topic by a tag, and get, report how many of its ready jobs lack the tag, and what to do.
+func TestLimitWithATagThatJobsLack(t *testing.T) {
+	s, db := newShellHere(t)
+	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=4")
+	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: db.Addr, Partitions: 4}))
+	defer c.Close()
+	elsewhere := 0
+	for i := range 20 {
+		pushed, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint(i), Topic: "mail", Body: "b"}, 0)
+		check(t, err)
+		if store.PartitionOf(pushed.ID, 4) != store.PartitionOf("{vip}", 4) {
+			elsewhere++
+		}
+	}
+	told := fmt.Sprintf("ready jobs without the tag vip, which nobody will get: %d; set a limit without a tag, or push them again with that tag in their IDs", elsewhere)
+	use := fmt.Sprintf("slots taken 0, throttled 0; %s\n", told)
+	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail", "--concurrency", "4", "--tag", "vip")
+	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail")
+	s.keeps("limit mail --json", 0, fmt.Sprintf(`"untagged":%d`, elsewhere))
+	for i := range 20 {
+		if store.PartitionOf(fmt.Sprint(i), 4) != store.PartitionOf("{vip}", 4) {
+			s.keeps(fmt.Sprint("get ", i), 0, told)
+			break
+		}
+	}
+	s.expect(0, "mail: concurrency 4; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "4")
+	s.expect(0, "news: concurrency 4, tag vip; slots taken 0, throttled 0\n", "", "limit", "news", "--concurrency", "4", "--tag", "vip")
+}
+
+func TestPauseCommands(t *testing.T) {
+	s, db := newShellHere(t)
+	const columns = "topic  ready  reserved  dead  throttled  overdue  limit  paused\n"
+	s.expect(0, columns, "", "topics", "--paused")
+	s.expect(0, "paused mail\n", "", "pause", "mail", "--for", "1h", "--note", "the server is moved,\nask Eve")
+	s.expect(0, "a\n", "", "push", "mail", "0", "b", "--id", "a")
+	const at = `\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}`
+	paused := "the topic is paused since " + at + ", until " + at + ": the server is moved, … ask Eve\n"
+	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+paused)
+	matches(t, "get", s.run("get", "a").stderr, "Note: "+paused)
+	matches(t, "get --json", s.run("get", "a", "--json").stderr, "Note: "+paused)
+	matches(t, "pause again", s.fails(2, "pause", "mail"),
+		`ERROR: pause "mail": it is paused already since `+at+", until "+at+": the server is moved, … ask Eve; add --replace to give it another end and note\n")
+	if n := len(db.Strings("HVALS", "delayer:paused")); n != 1 {
+		t.Errorf("%d topics are paused", n)
+	}
+	matches(t, "paused", s.run("topics", "--paused").stdout, `[^\n]*\nmail  .* since `+at+`, until `+at+`, note the server is moved, … ask Eve\n`)
+	matches(t, "paused --json", s.run("topics", "--paused", "--json").stdout,
+		`\{"topics":\[\{"topic":"mail",.*"paused":\{"since":"[^"]*Z","until":"[^"]*Z","note":"the server is moved,\\nask Eve"\}\}\]\}\n`)
+	s.expect(0, "{}\n", "", "pause", "mail", "--replace", "--json") // without end, and a note
+	s.expect(0, "paused mail\n", "", "pause", "mail")               // unchanged
+	matches(t, "paused", s.run("topics", "--paused").stdout, `[^\n]*\nmail  .* since `+at+`\n`)
+	s.expect(0, "resumed mail\n", "", "resume", "mail")
+	s.expect(0, "was not paused: mail\n", "", "resume", "mail")
+	if len(db.Queue("mail")) != 1 {
+		t.Errorf("ready are %q", db.Queue("mail"))
+	}
+}
+
+// fails runs a command that prints nothing on stdout and exits with that code, and returns its
+// error.
+func (s shell) fails(code int, args ...string) string {
+	s.t.Helper()
+	r := s.run(args...)
+	if r.code != code || r.stdout != "" {
+		s.t.Errorf("delayer %q: %+v, want code %d", args, r, code)
+	}
+	return r.stderr
+}
+
+// The output of pop and get for a topic at its limit mentions the limit.
+func TestThrottledTopicIsSaid(t *testing.T) {
+	s, _ := newShellHere(t)
+	for _, id := range []string{"a", "b"} {
+		s.expect(0, id+"\n", "", "push", "mail", "0", "body", "--id", id)
+	}
+	s.expect(0, "mail: concurrency 2, rate 3.6/h; slots taken 0, throttled 0\n", "", "limit", "mail", "--concurrency", "2", "--rate", "0.001/s")
+	s.expect(0, "body\n", "", "pop", "mail")
+	const reached = `its limit has been reached \(slots taken 0, throttled 1, throttled until [^)]*\)`
+	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+reached+"\n")
+	matches(t, "get", s.run("get", "b").stderr, "Note: "+reached+"\n")
+	matches(t, "get --json", s.run("get", "b", "--json").stderr, "Note: "+reached+"\n")
+}
+
+// What is wrong with --url, its token, or what answers there is said, with an exit code.
+func TestWrongURL(t *testing.T) {
+	t.Parallel()
+	site := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0", "token = 0123456789abcdef", "read_only = true")
+	at := urlOf(startBinary(t, site.dir, environment(t), "-c", site.conf))
+	foreign := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(foreign.Close)
+	dir := t.TempDir()
+	write(t, dir+"/token", "0123456789abcdef\n")
+	write(t, dir+"/empty", "\n")
+	for _, c := range []struct {
+		line string
+		code int
+		says string
+	}{
+		{"topics --url " + at, 2, "wants a token: set DELAYER_TOKEN, or use --token-file"},
+		{"topics --token-file token --url " + at, 0, ""},
+		{"topics --token-file token --url " + at + "/", 0, ""},
+		{"topics --token-file empty --url " + at, 2, "--token-file: it is empty"},
+		{"topics --token-file none --url " + at, 2, "--token-file: open none: "},
+		{"push t 0 b --token-file token --url " + at, 6, "read_only is set in [http]"},
+		{"topics --url ftp://host", 2, "--url: want the address of a daemon's HTTP server, such as http://host:9277"},
+		{"topics --url localhost:9277", 2, "--url: want the address"},
+		{"topics --url http://127.0.0.1:1", 3, "no answer from http://127.0.0.1:1: "},
+		{"topics --url http://u:secret@127.0.0.1:1", 3, "no answer from http://u:xxxxx@127.0.0.1:1: "},
+		{"topics --url " + foreign.URL, 6, foreign.URL + " does not answer as Delayer's /v1 does: Not Found"},
+		{"topics --url " + at + " --redis redis://127.0.0.1:1", 2, "--url says where the daemon is: leave out --redis and -c"},
+		{"bpop t --url " + at, 2, "bpop does not work over HTTP: leave out --url"},
+		{"--url " + at, 2, "--url and --token-file are for a command"},
+	} {
+		r := runBinary(t, dir, environment(t), strings.Fields(c.line)...)
+		if r.code != c.code || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("delayer %s: %+v, want %d and %q", c.line, r, c.code, c.says)
+		}
+	}
 }
