@@ -33,7 +33,7 @@ func (d *Doctor) unreached(err error) Finding {
 	case store.LacksPermission(err):
 		f.Fix = d.grant()
 	case errors.Is(err, server.ErrRefused):
-		f.Fix = "correct what it names in [redis] of delayer.conf: username, password, database, tls, partitions"
+		f.Fix = "correct what it names in [redis] of delayer.conf"
 	}
 	return f
 }

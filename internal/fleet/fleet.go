@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -47,6 +48,20 @@ func (f *Fleet) Named(i int, err error) error {
 		return fmt.Errorf("partition %d: %w", i, err)
 	}
 	return err
+}
+
+// NewIDElsewhere returns a new ID of a job that belongs to none of these nodes of a cluster; "" if there are no others.
+func (f *Fleet) NewIDElsewhere(ctx context.Context, nodes map[string]bool) string {
+	isElsewhere := func(s *store.Store) bool {
+		addr, _ := s.Addr(ctx)
+		return !nodes[addr]
+	}
+	for slices.ContainsFunc(f.Stores, isElsewhere) {
+		if id := store.NewID(); isElsewhere(f.Of(id)) {
+			return id
+		}
+	}
+	return ""
 }
 
 // Pattern returns the Keys for messages that concern all partitions: with several, * stands for the number.
