@@ -107,7 +107,7 @@ func (d *Delivery) Lease() time.Duration {
 // Ack completes the job, which is then gone from Redis.
 func (d *Delivery) Ack(ctx context.Context) error {
 	return d.settle(ctx, "ack", nil, func(ctx context.Context, c *calls) error {
-		return d.acked(c.acks.Do(ctx, d.client.fleet.Of(d.ID), d.held()))
+		return d.acked(c.acks.Do(ctx, d.partition(), d.held()))
 	})
 }
 
@@ -127,7 +127,7 @@ func (d *Delivery) Release(ctx context.Context, delay time.Duration) error {
 func (d *Delivery) retry(ctx context.Context, operation string, job store.Returned) error {
 	return d.settle(ctx, operation, checkDelay(job.Delay), func(ctx context.Context, c *calls) error {
 		job.LeaseRef, job.MaxAttempts, job.Delay = d.held(), d.limit, max(job.Delay, 0)
-		return c.retries.Do(ctx, d.client.fleet.Of(d.ID), job)
+		return c.retries.Do(ctx, d.partition(), job)
 	})
 }
 
@@ -136,7 +136,7 @@ func (d *Delivery) retry(ctx context.Context, operation string, job store.Return
 func (d *Delivery) Bury(ctx context.Context, cause error) error {
 	text := textOf(cause)
 	return d.settle(ctx, "bury", nil, func(ctx context.Context, c *calls) error {
-		return c.burials.Do(ctx, d.client.fleet.Of(d.ID), store.Burial{LeaseRef: d.held(), Reason: cmp.Or(text, "buried"), Error: text})
+		return c.burials.Do(ctx, d.partition(), store.Burial{LeaseRef: d.held(), Reason: cmp.Or(text, "buried"), Error: text})
 	})
 }
 
@@ -153,7 +153,7 @@ func (d *Delivery) Extend(ctx context.Context, lease time.Duration) (err error) 
 	}
 	return d.client.call(ctx, "extend", d.ID, checkExtension(lease), func() error {
 		e, asked := d.extension(lease), time.Now()
-		return d.extended(e, asked, d.client.calls.extensions.Do(ctx, d.client.fleet.Of(d.ID), e))
+		return d.extended(e, asked, d.client.calls.extensions.Do(ctx, d.partition(), e))
 	})
 }
 
@@ -186,6 +186,14 @@ func (d *Delivery) extended(e *store.Extension, asked time.Time, err error) erro
 		d.began, d.lease, d.deadline = began, e.Lease, deadline
 	}
 	return nil
+}
+
+// partition returns the one to which the job belongs. The only one needs no look at the ID.
+func (d *Delivery) partition() *store.Store {
+	if all := d.client.fleet.Stores; len(all) == 1 {
+		return all[0]
+	}
+	return d.client.fleet.Of(d.ID)
 }
 
 func (d *Delivery) held() store.LeaseRef {
