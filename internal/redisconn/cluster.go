@@ -82,18 +82,6 @@ func (c *Cluster) leave() {
 	}
 }
 
-// GetContext opens a connection to some node that answers.
-func (c *Cluster) GetContext(ctx context.Context) (conn redis.Conn, err error) {
-	if err := c.learn(ctx, time.Time{}); err != nil {
-		return nil, err
-	}
-	err = c.eachNode(ctx, func(addr string) error {
-		conn, err = c.dialer.to(addr).Dial(ctx)
-		return err
-	})
-	return conn, err
-}
-
 func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) error {
 	failures, found := c.guides.each(ctx, func(addr string) error {
 		if err := do(addr); err != nil {

@@ -19,10 +19,7 @@ import (
 )
 
 // Redis is where jobs are kept: a *redis.Pool, whose connections lead to one server, or a *Cluster.
-type Redis interface {
-	GetContext(ctx context.Context) (redis.Conn, error)
-	Close() error
-}
+type Redis interface{ Close() error }
 
 // Source gives connections to the server that has the keys.
 type Source struct {
