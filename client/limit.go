@@ -34,7 +34,8 @@ type Limit struct {
 	Tag string
 }
 
-// SetLimit sets the topic's limit from now on; the zero Limit removes it. Stats returns it. Jobs that are reserved already go on, and do
+// SetLimit sets the topic's limit from now on; the zero Limit removes it. The same limit again changes nothing, so each process may set it
+// when it starts. Stats returns it. Jobs that are reserved already go on, and do
 // not count if the topic had no limit on Concurrency. Waiting consumers are woken if there is more room. All programs
 // that reserve, and the servers, must know limits: older versions ignore them.
 //

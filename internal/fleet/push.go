@@ -51,7 +51,7 @@ func pushPart(ctx context.Context, kind batch.Kind[store.Delayed], part Chunk[st
 		own := rest[:len(some)]
 		rest = rest[len(some):]
 		switch {
-		case err != nil || !slices.Contains(own, store.ErrLater):
+		case err != nil || !slices.Contains(own, error(store.ErrLater)):
 		case some[0].IsGrouped():
 			for len(sent) > 0 {
 				receive()
