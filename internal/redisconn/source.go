@@ -51,7 +51,13 @@ func (s *Source) Of(prefix string) *Source {
 // would close it, and the next one, and so on: a caller in a hurry would cost the pool all of them.
 func (s *Source) Get(ctx context.Context) (redis.Conn, error) {
 	for b := (&borrow{Context: ctx}); ; b.fresh = true {
-		conn, err := s.take(b)
+		var conn redis.Conn
+		var err error
+		if s.cluster != nil {
+			conn, err = s.fromOwner(b)
+		} else {
+			conn, err = s.pool.GetContext(b)
+		}
 		if err != nil || !b.rested {
 			return conn, err
 		}
@@ -77,15 +83,12 @@ func (s *Source) Get(ctx context.Context) (redis.Conn, error) {
 // GetUntried is Get without the PING to a connection that has rested. If such a connection fails, make the call again on another one.
 func (s *Source) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error) {
 	b := &borrow{Context: ctx}
-	conn, err = s.take(b)
-	return conn, b.rested, err
-}
-
-func (s *Source) take(b *borrow) (redis.Conn, error) {
 	if s.cluster != nil {
-		return s.fromOwner(b)
+		conn, err = s.fromOwner(b)
+	} else {
+		conn, err = s.pool.GetContext(b)
 	}
-	return s.pool.GetContext(b)
+	return conn, b.rested, err
 }
 
 // fromOwner takes a connection to the node that owns the slot. While that can't be reached it is tried again, until it has been away for RetryWindow, as
