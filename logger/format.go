@@ -79,7 +79,7 @@ func appendAttr(b []byte, a slog.Attr) []byte {
 }
 
 // titles are the keys that a text line writes in another way.
-var titles = map[string]string{"topic": "Topic", "ids": "IDs", "partition": "Partition"}
+var titles = map[string]string{"topic": "Topic", "ids": "IDs"}
 
 // listOf reports whether the value is a list of texts, which may be invalid UTF-8.
 func listOf(v slog.Value) (list [][]byte, ok bool) {
