@@ -59,7 +59,7 @@ func (t *Takers) Take(ctx context.Context, r wait.Request, timeout time.Duration
 			return err
 		})
 	case r.Waits && (err == store.ErrEmpty || ctx.Err() == nil && store.Temporary(err)):
-		return c.Wait(ctx, timeout, err, t.partitions)
+		return c.Wait(ctx, timeout, err)
 	}
 	return got, err
 }
@@ -72,8 +72,11 @@ func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err e
 	}
 	all := t.inTurn()
 	if c.Waits {
-		all = slices.DeleteFunc(all, c.NeedsNoPoll)
-		all = all[:min(len(all), 1)]
+		first := c.Next(all)
+		if first == nil {
+			return got, store.ErrEmpty
+		}
+		return c.Poll(ctx, first)
 	}
 	failed := error(store.ErrEmpty)
 	for k := 0; k < len(all); k++ {

@@ -124,7 +124,7 @@ func (e *Listener) isWanted() bool {
 
 // isWaitedFor reports whether callers wait, or did within lingerFor. A waiting caller is in a list of every partition.
 func (e *Listener) isWaitedFor() bool {
-	for _, t := range e.partitions[0].topics {
+	for _, t := range e.shared.topics {
 		if len(t.waiters) > 0 {
 			e.left = time.Time{}
 			return true
@@ -136,19 +136,24 @@ func (e *Listener) isWaitedFor() bool {
 	return time.Since(e.left) < lingerFor
 }
 
-// forget drops topics that have had no callers for that long.
+// forget drops topics that have had no callers for that long. If we are woken for one of these, we pass the wake-up on.
 func (e *Listener) forget(after time.Duration) {
-	for _, p := range e.partitions {
-		p.forget(after)
+	for _, t := range e.shared.topics {
+		if len(t.waiters) == 0 && time.Since(t.left) >= after {
+			for _, p := range e.partitions {
+				if q := &t.in[p.number]; !q.isBusy() {
+					q.unheard()
+				}
+			}
+			t.retire()
+		}
 	}
 }
 
 // loseAll makes all registrations void.
 func (e *Listener) loseAll() {
-	for _, p := range e.partitions {
-		for _, t := range p.topics {
-			t.unheard()
-		}
+	for _, q := range e.queues(nil) {
+		q.unheard()
 	}
 }
 
@@ -159,11 +164,9 @@ func (e *Listener) close() map[*Partition][]string {
 	e.state = unsubscribed
 	e.epoch++
 	were := map[*Partition][]string{}
-	for _, p := range e.partitions {
-		for _, t := range p.topics {
-			if t.registered || t.throttle != nil {
-				were[p] = append(were[p], t.name)
-			}
+	for _, q := range e.queues(nil) {
+		if !q.isUnknown() {
+			were[q.partition] = append(were[q.partition], q.topic.name)
 		}
 	}
 	e.loseAll()
@@ -205,7 +208,7 @@ func (e *Listener) report(err error) {
 		p.setAway(true)
 	}
 	told := map[*Caller]bool{}
-	for _, t := range e.partitions[0].topics {
+	for _, t := range e.shared.topics {
 		for _, w := range slices.Clone(t.waiters) {
 			if !w.isClaimed && !told[w.Caller] {
 				told[w.Caller] = true
@@ -247,18 +250,18 @@ func (e *Listener) listen() error {
 	timer := time.NewTimer(time.Until(checks.next))
 	defer timer.Stop()
 	for {
-		var topics []*topic
+		var queues []*readyQueue
 		select {
 		case err := <-broken:
 			return err
 		case <-e.shared.closing.Done():
 			return nil
 		case <-e.changed:
-			topics = e.news()
+			queues = e.news()
 		case <-timer.C:
 		}
 		if !checks.next.After(time.Now()) { // also if there was news all the time
-			topics = checks.due()
+			queues = checks.due()
 			if checks.subscribes() {
 				if err := sub.Add(e.tune()...); err != nil {
 					return err
@@ -268,7 +271,7 @@ func (e *Listener) listen() error {
 		if e.ends() {
 			return nil
 		}
-		if err := e.check(topics); err != nil {
+		if err := e.check(queues); err != nil {
 			return err
 		}
 		e.tell()
@@ -284,30 +287,30 @@ func (e *Listener) ends() bool {
 	return e.renew || !e.isWaitedFor()
 }
 
-// news returns the topics to check now.
-func (e *Listener) news() (topics []*topic) {
+// news returns the ready queues to check now.
+func (e *Listener) news() (queues []*readyQueue) {
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
 	switch {
 	case e.recheck:
-		topics = e.waitedFor(func(*topic) bool { return true })
+		queues = e.queues((*readyQueue).isWaitedFor)
 	case e.look:
-		topics = e.waitedFor((*topic).isUnknown)
+		queues = e.queues(func(q *readyQueue) bool { return q.isWaitedFor() && q.isUnknown() })
 	}
 	e.recheck, e.look = false, false
-	return topics
+	return queues
 }
 
-// waitedFor returns the selected topics that have waiters, grouped by partition.
-func (e *Listener) waitedFor(selected func(*topic) bool) (topics []*topic) {
-	for _, p := range e.partitions {
-		for _, t := range p.topics {
-			if len(t.waiters) > 0 && selected(t) {
-				topics = append(topics, t)
+// queues returns the selected ready queues of the Listener's partitions; nil selects all.
+func (e *Listener) queues(selected func(*readyQueue) bool) (queues []*readyQueue) {
+	for _, t := range e.shared.topics {
+		for _, p := range e.partitions {
+			if q := &t.in[p.number]; selected == nil || selected(q) {
+				queues = append(queues, q)
 			}
 		}
 	}
-	return topics
+	return queues
 }
 
 // receive handles messages until the connection ends.

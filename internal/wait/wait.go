@@ -69,6 +69,9 @@ type Shared struct {
 	keeper  *store.Store // knows which servers run
 	mu      sync.Mutex   // guards partitions, topics, queues, callers and listeners
 
+	partitions []*Partition
+	topics     map[string]*topic
+
 	served       bool      // a server of ours runs, which wakes us
 	askedServed  time.Time // when that was last asked
 	warnedServed time.Time // when we last said that none runs
@@ -85,5 +88,5 @@ type Hooks struct {
 // NewShared returns what the Client's partitions share. closing ends all waits, with the owner's error.
 // keeper knows which servers run.
 func NewShared(closing context.Context, owner *batch.Owner, keeper *store.Store, hooks Hooks) *Shared {
-	return &Shared{owner: owner, closing: closing, keeper: keeper, hooks: hooks}
+	return &Shared{owner: owner, closing: closing, keeper: keeper, hooks: hooks, topics: map[string]*topic{}}
 }
