@@ -92,9 +92,6 @@ func (k *checks) plan() {
 	case len(e.partitions) > 1: // without servers of the original: whatever makes a job ready wakes us
 		every = min(max(checkEvery, time.Duration(k.topics)*time.Second/mostChecked), slowCheck)
 	}
-	e.shared.mu.Lock()
-	e.every = every
-	e.shared.mu.Unlock()
 	if now := time.Now(); !k.next.After(now) || k.next.Sub(now) > every {
 		k.next = now.Add(every)
 	}
@@ -159,7 +156,7 @@ func (e *Listener) is(state listenerState) bool {
 func (e *Listener) isCalm() bool {
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
-	return time.Since(e.lastHit) >= calmAfter && len(e.queues(func(q *readyQueue) bool { return q.isWaitedFor() && q.isUnknown() && !q.isBusy() })) == 0
+	return time.Since(e.lastHit) >= calmAfter && len(e.queues(func(q *readyQueue) bool { return q.isLost() && !q.isBusy() })) == 0
 }
 
 // check checks the ready queues and registers us for the empty ones.
@@ -210,7 +207,7 @@ func (e *Listener) question(queues []*readyQueue) (checks []*check) {
 			of[q.partition], checks = k, append(checks, k)
 		}
 		since := time.Duration(-1)
-		if q.isWaitedFor() && (!q.registered || q == sample || time.Since(q.registeredAt) > registerAgain) {
+		if len(q.topic.waiters) > 0 && (!q.registered || q == sample || time.Since(q.registeredAt) > registerAgain) {
 			since = time.Since(q.topic.waiters[0].joined)
 		}
 		k.queues, k.news, k.Topics, k.Since = append(k.queues, q), append(k.news, q.news), append(k.Topics, q.topic.name), append(k.Since, since)
@@ -255,8 +252,7 @@ func (e *Listener) learn(checks []*check, found []store.Polled) {
 			if k.Waiter != "" && k.Since[j] >= 0 && found[i].Registered && k.epoch == e.epoch && q.news == k.news[j] {
 				if found[i].Added[j] && q.registered {
 					e.loseAll()
-					e.recheck = true
-					e.signal()
+					e.lookNow()
 				}
 				q.empty()
 			}

@@ -205,7 +205,7 @@ func (h *hand) expectPassed(what string, want ...string) {
 // check answers a check of all waited topics with the lengths of their queues. added lists the topics whose registration was missing.
 func (h *hand) check(registers bool, lengths map[string]int, added ...string) {
 	h.shared.mu.Lock()
-	topics := h.listener.queues((*readyQueue).isWaitedFor)
+	topics := h.listener.queues(isWaitedFor)
 	h.shared.mu.Unlock()
 	if len(topics) > 0 {
 		h.finds(h.listener.question(topics), registers, lengths, added...)
@@ -235,6 +235,8 @@ func (p *Partition) ready(topic string) *readyQueue {
 	}
 	return nil
 }
+
+func isWaitedFor(q *readyQueue) bool { return len(q.topic.waiters) > 0 }
 
 // facts returns what is known about the topic.
 func (h *hand) facts(topic string) string {

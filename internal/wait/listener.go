@@ -36,11 +36,9 @@ type Listener struct {
 	unheard    int           // channels that Redis has not confirmed yet
 	epoch      int           // counts subscriptions: registrations of earlier ones are void
 	changed    chan struct{} // holds one: something needs attention now
-	recheck    bool          // check all topics now
-	look       bool          // check the topics that we are not registered for now
+	look       bool          // check the queues that we are not registered for now
 	renew      bool          // our server no longer accepts writes
 	checks     int           // made
-	every      time.Duration // between checks
 	again      bool          // try a refused subscription again
 	lastHit    time.Time     // the last check that found jobs
 	left       time.Time     // when the last caller stopped waiting
@@ -59,7 +57,7 @@ const (
 func (s *Shared) NewListener(partitions ...*Partition) *Listener {
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
-	e := &Listener{shared: s, partitions: partitions, id: hex.EncodeToString(id[:]), every: checkEvery, changed: make(chan struct{}, 1)}
+	e := &Listener{shared: s, partitions: partitions, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
 	for _, p := range partitions {
 		p.listener = e
 	}
@@ -72,6 +70,12 @@ func (e *Listener) start() {
 		e.shared.owner.Running.Add(1)
 		go e.run()
 	}
+}
+
+// lookNow checks the queues that we are not registered for.
+func (e *Listener) lookNow() {
+	e.look = true
+	e.signal()
 }
 
 func (e *Listener) signal() {
@@ -165,7 +169,7 @@ func (e *Listener) close() map[*Partition][]string {
 	e.epoch++
 	were := map[*Partition][]string{}
 	for _, q := range e.queues(nil) {
-		if !q.isUnknown() {
+		if q.registered || q.throttle != nil {
 			were[q.partition] = append(were[q.partition], q.topic.name)
 		}
 	}
@@ -291,13 +295,10 @@ func (e *Listener) ends() bool {
 func (e *Listener) news() (queues []*readyQueue) {
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
-	switch {
-	case e.recheck:
-		queues = e.queues((*readyQueue).isWaitedFor)
-	case e.look:
-		queues = e.queues(func(q *readyQueue) bool { return q.isWaitedFor() && q.isUnknown() })
+	if e.look {
+		queues = e.queues((*readyQueue).isLost)
 	}
-	e.recheck, e.look = false, false
+	e.look = false
 	return queues
 }
 
@@ -343,10 +344,10 @@ func (e *Listener) confirmed() {
 	}
 }
 
-// changeState checks all topics again, because jobs may have come before we could be woken.
+// changeState checks all queues, because jobs may have come before we could be woken.
 func (e *Listener) changeState(state listenerState) {
-	e.state, e.recheck = state, true
-	e.signal()
+	e.state = state
+	e.lookNow()
 }
 
 // refuse makes the Listener poll, and logs that once.

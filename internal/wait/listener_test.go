@@ -91,7 +91,7 @@ func TestEpochs(t *testing.T) {
 }
 
 // waited returns the topics with waiters.
-func (h *hand) waited() []*readyQueue { return h.listener.queues((*readyQueue).isWaitedFor) }
+func (h *hand) waited() []*readyQueue { return h.listener.queues(isWaitedFor) }
 
 // A check registers the client for topics where its registration may be missing, with the time that the first caller has waited. It also checks one
 // other topic, to detect lost registrations.
@@ -167,8 +167,8 @@ func TestMissingRegistration(t *testing.T) {
 		h.expectFacts("one was missing", topic, want)
 	}
 	topics := h.listener.news()
-	if len(topics) != 3 {
-		t.Fatalf("%d topics are checked then, want all", len(topics))
+	if len(topics) != 2 {
+		t.Fatalf("%d topics are checked then, want the others", len(topics))
 	}
 	h.finds(h.listener.question(topics), true, nil, "u", "v")
 	for _, topic := range []string{"t", "u", "v"} {

@@ -87,17 +87,15 @@ func (q *readyQueue) queue(k *Kind) *queue {
 			return of
 		}
 	}
-	q.queues = slices.DeleteFunc(q.queues, (*queue).isIdle)
+	q.queues = slices.DeleteFunc(q.queues, func(q *queue) bool { return !q.inTurns && !q.isOut })
 	of := &queue{partition: q.partition, from: []*readyQueue{q}, kind: *k}
 	q.queues = append(q.queues, of)
 	return of
 }
 
-func (q *queue) isIdle() bool { return !q.inTurns && !q.isOut }
-
 // isBusy reports whether callers of this topic alone are being polled for.
 func (q *readyQueue) isBusy() bool {
-	return slices.ContainsFunc(q.queues, func(q *queue) bool { return !q.isIdle() })
+	return slices.ContainsFunc(q.queues, func(q *queue) bool { return q.inTurns || q.isOut })
 }
 
 // goOn polls for the first waiters if there is a hint. Without one, a check follows at once unless we are registered. It only queues
@@ -110,9 +108,8 @@ func (q *readyQueue) goOn() {
 		if i := q.firstFree(nil, 0); i >= 0 {
 			q.queue(q.topic.waiters[i].kind).queueUp()
 		}
-	case q.isUnknown() && !q.isBusy() && e.state == subscribed:
-		e.look = true
-		e.signal()
+	case !q.registered && q.throttle == nil && !q.isBusy() && e.state == subscribed:
+		e.lookNow()
 	}
 }
 
@@ -130,7 +127,7 @@ func (t *topic) retire() {
 			q.partition.passOn(t.name)
 		}
 		q.jobs = 0
-		isNeeded = isNeeded || !q.isUnknown()
+		isNeeded = isNeeded || q.registered || q.throttle != nil
 	}
 	s := t.in[0].partition.shared
 	if !isNeeded && s.topics[t.name] == t {
@@ -244,15 +241,6 @@ func (one *poll) register() {
 	}
 }
 
-func (one *poll) send(p *store.Pipeline, s *store.Store) {
-	if one.Reserves {
-		one.sentAt = time.Now()
-		one.sent = s.Reserve(one.Wanted, one.Reservation).Send(p)
-	} else {
-		one.sent = s.Pop(one.Wanted).Send(p)
-	}
-}
-
 // receive waits for the reply regardless of any context, because it may bring jobs. It reports jobs that may be lost with a reply.
 func (one *poll) receive(h *Hooks) (store.Popped, error) {
 	popped, err := one.sent.Wait(context.Background())
@@ -279,7 +267,12 @@ func (b *polls) make(p *store.Pipeline, err error) {
 	var passing *store.Call[struct{}]
 	if err == nil {
 		for _, one := range b.list {
-			one.send(p, s.store)
+			if one.Reserves {
+				one.sentAt = time.Now()
+				one.sent = s.store.Reserve(one.Wanted, one.Reservation).Send(p)
+			} else {
+				one.sent = s.store.Pop(one.Wanted).Send(p)
+			}
 		}
 		if len(b.unused) > 0 {
 			passing = s.store.Wake(b.unused).Send(p)

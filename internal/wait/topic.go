@@ -19,13 +19,13 @@ type topic struct {
 type readyQueue struct {
 	topic        *topic
 	partition    *Partition
-	registered   bool      // it is empty, and Redis wakes us for its next job
-	owed         bool      // Redis woke only us: if no caller here takes the job, we pass the wake-up on
-	byCheck      bool      // a check found the jobs, not a message
-	jobs         int       // hints: how many are probably there that waiting callers may have
-	news         int       // counts the signs of new jobs
-	throttle     *throttle // its limit lets no more jobs be reserved now
-	queues       []*queue  // of callers of this topic alone, by kind
+	registered   bool        // it is empty, and Redis wakes us for its next job
+	owed         bool        // Redis woke only us: if no caller here takes the job, we pass the wake-up on
+	byCheck      bool        // a check found the jobs, not a message
+	jobs         int         // hints: how many are probably there that waiting callers may have
+	news         int         // counts the signs of new jobs
+	throttle     *time.Timer // its limit lets no more jobs be reserved until then
+	queues       []*queue    // of callers of this topic alone, by kind
 	registeredAt time.Time
 }
 
@@ -37,10 +37,10 @@ type waiter struct {
 	place int // of the topic among the caller's
 }
 
-func (q *readyQueue) isWaitedFor() bool { return len(q.topic.waiters) > 0 }
-
-// isUnknown reports whether we do not know whether there are jobs, and would not learn of them.
-func (q *readyQueue) isUnknown() bool { return !q.registered && q.throttle == nil }
+// isLost reports whether callers wait for its jobs, and would not learn of them.
+func (q *readyQueue) isLost() bool {
+	return len(q.topic.waiters) > 0 && !q.registered && q.throttle == nil
+}
 
 // isEmpty reports whether it has no job for a caller that waits, as far as we know: Redis wakes us, or the limit's time ends.
 func (q *readyQueue) isEmpty(k *Kind) bool { return q.registered || q.throttle != nil && k.Reserves }
@@ -114,9 +114,6 @@ func (p *Partition) passOn(topic string) {
 // changed, but a message may be lost.
 const throttledFor = 10 * time.Second
 
-// throttle holds callers that reserve until its time is over.
-type throttle struct{ timer *time.Timer }
-
 // throttleFor holds callers that reserve for that long, or until we are woken, if we are registered. If not, we would not learn that the
 // limit has changed.
 func (q *readyQueue) throttleFor(d time.Duration, isRegistered bool) {
@@ -133,23 +130,23 @@ func (q *readyQueue) throttleFor(d time.Duration, isRegistered bool) {
 		return
 	}
 	q.release()
-	h := &throttle{}
-	h.timer = time.AfterFunc(d, func() {
+	var throttle *time.Timer
+	throttle = time.AfterFunc(d, func() {
 		q.partition.shared.mu.Lock()
 		defer q.partition.shared.mu.Unlock()
-		if q.throttle == h {
+		if q.throttle == throttle {
 			q.throttle, q.jobs = nil, store.MaxPop
 			q.goOn()
 			q.partition.batches.Wake()
 		}
 	})
-	q.throttle, q.jobs = h, max(q.jobs, 1) // callers that pop may have the jobs
+	q.throttle, q.jobs = throttle, max(q.jobs, 1) // callers that pop may have the jobs
 }
 
 // release ends the throttle.
 func (q *readyQueue) release() {
 	if q.throttle != nil {
-		q.throttle.timer.Stop()
+		q.throttle.Stop()
 		q.throttle = nil
 	}
 }
