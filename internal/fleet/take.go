@@ -120,11 +120,11 @@ func (t *Takers) withJobs(ctx context.Context, of []*wait.Partition, topics []st
 	found := make([]bool, len(of))
 	var mu sync.Mutex
 	ByRedis(stores, func(places []int) {
-		polls := make([]store.Poll, len(places))
+		polls := make([]store.Check, len(places))
 		for k, i := range places {
-			polls[k] = store.Poll{Store: stores[i], Topics: topics}
+			polls[k] = store.Check{Store: stores[i], Topics: topics}
 		}
-		polled, err := store.PollAll(ctx, polls...)
+		polled, err := store.CheckAll(ctx, polls...)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {

@@ -84,7 +84,7 @@ func TestPopOfPartitions(t *testing.T) {
 			before := b.AllCalls()
 			got, err := k.Take(t.Context(), popOf("t"), 0)
 			after := b.AllCalls()
-			// pop.lua reads its queue with LRANGE, poll.lua does not.
+			// pop.lua reads its queue with LRANGE, check.lua does not.
 			if polls, calls := after["lrange"]-before["lrange"], after["evalsha"]-before["evalsha"]; polls != c.polls || calls != c.calls {
 				t.Errorf("turn %d, job at %d: %d polls of %d calls, want %d of %d", turn, c.job, polls, calls, c.polls, c.calls)
 			}

@@ -165,11 +165,11 @@ func (e *Listener) check(queues []*readyQueue) error {
 		return nil
 	}
 	checks := e.question(queues)
-	asked := make([]store.Poll, len(checks))
+	asked := make([]store.Check, len(checks))
 	for i := range checks {
-		asked[i] = checks[i].Poll
+		asked[i] = checks[i].Check
 	}
-	found, err := store.PollAll(e.shared.closing, asked...)
+	found, err := store.CheckAll(e.shared.closing, asked...)
 	switch {
 	case store.OfOneSlot(err): // the next check may know more
 		return nil
@@ -184,7 +184,7 @@ func (e *Listener) check(queues []*readyQueue) error {
 
 // check is one check of ready queues of a partition.
 type check struct {
-	store.Poll
+	store.Check
 	queues []*readyQueue
 	news   []int // of each when the check was sent
 	epoch  int   // of the listener when this was sent
@@ -200,7 +200,7 @@ func (e *Listener) question(queues []*readyQueue) (checks []*check) {
 	for _, q := range queues {
 		k := of[q.partition]
 		if k == nil {
-			k = &check{epoch: e.epoch, Poll: store.Poll{Store: q.partition.store}}
+			k = &check{epoch: e.epoch, Check: store.Check{Store: q.partition.store}}
 			if e.state == subscribed {
 				k.Waiter = e.id
 			}
@@ -217,7 +217,7 @@ func (e *Listener) question(queues []*readyQueue) (checks []*check) {
 
 // learn takes in what checks have found. News that came after a check was sent is newer. If one of our registrations is missing, others may be
 // missing too.
-func (e *Listener) learn(checks []*check, found []store.Polled) {
+func (e *Listener) learn(checks []*check, found []store.Checked) {
 	e.checks++
 	for _, p := range e.partitions {
 		p.setAway(false)

@@ -214,9 +214,9 @@ func (h *hand) check(registers bool, lengths map[string]int, added ...string) {
 
 // finds answers checks.
 func (h *hand) finds(checks []*check, registers bool, lengths map[string]int, added ...string) {
-	var found []store.Polled
+	var found []store.Checked
 	for _, k := range checks {
-		one := store.Polled{Registered: registers}
+		one := store.Checked{Registered: registers}
 		for _, t := range k.queues {
 			one.Lengths = append(one.Lengths, lengths[t.topic.name])
 			one.Added = append(one.Added, slices.Contains(added, t.topic.name))

@@ -75,7 +75,7 @@ func (m *redisModel) do(one *poll) {
 	m.answers = append(m.answers, func() { m.answer(one, p, nil) })
 }
 
-// check does what poll.lua does.
+// check does what check.lua does.
 func (m *redisModel) check(k *check) {
 	lengths := map[string]int{}
 	var added []string
