@@ -131,8 +131,8 @@ func (c *Caller) ownQueue(p *Partition, next int) (q *queue, then int) {
 	return q, then
 }
 
-// Next returns the first of the partitions that may have a job for a caller that waits, or nil.
-func (c *Caller) Next(order []*Partition) *Partition {
+// First returns the first of the partitions that may have a job for a caller that waits, or nil.
+func (c *Caller) First(order []*Partition) *Partition {
 	s := c.shared
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -184,6 +184,25 @@ func TestTopicsThatAreDue(t *testing.T) {
 	}
 }
 
+// A caller that always finds jobs is in no list. What it believes to be empty is checked all the same, and polled once a check finds jobs.
+func TestChecksForABusyCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := inHand(t)
+		h.registered("t", "u").leaves(store.ErrEmpty)
+		for range 3 {
+			time.Sleep(lingerFor - 1)
+			h.waiter("new", "t", "u")
+			h.answer(h.expectAsks("those that are not known", "new"), store.Popped{Jobs: jobs("new", 1)}, nil)
+			if topics := newChecks(h.listener).due(); len(topics) != 2 {
+				t.Fatalf("%d topics are checked, want t and u", len(topics))
+			}
+		}
+		h.finds(h.listener.question([]*readyQueue{h.ready("t"), h.ready("u")}), true, map[string]int{"u": 1})
+		h.waiter("t", "u")
+		h.expectAsks("the one that a check has found", "u")
+	})
+}
+
 // A topic whose registration is lost is checked at once.
 func TestUnregisteredTopicIsChecked(t *testing.T) {
 	h := inHands(t, 2)
