@@ -23,10 +23,11 @@ func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delaye
 			addr, _ := s.Addr(ctx)
 			return tried[addr]
 		}
-		if unknown != nil || !slices.ContainsFunc(c.fleet.Stores, func(s *store.Store) bool { return !isTried(s) }) {
+		others := slices.DeleteFunc(slices.Clone(c.fleet.Stores), isTried)
+		if unknown != nil || len(others) == 0 {
 			break
 		}
-		for isTried(c.fleet.Of(job.ID)) {
+		for !slices.Contains(others, c.fleet.Of(job.ID)) {
 			job.ID = store.NewID()
 		}
 		err = pushes.Do(ctx, c.fleet.Of(job.ID), *job)
