@@ -20,6 +20,9 @@ const (
 	MaxTakeCalls = wait.MaxBatches
 )
 
+// MayTryElsewhere reports whether a push that failed may be made with another ID.
+var MayTryElsewhere = mayTryElsewhere
+
 // Conns returns the connections of a Redis.
 func Conns(r *Redis) redisconn.Redis { return fleet.Conns((*fleet.Redis)(r)) }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -34,6 +35,17 @@ func expectReplicas(t *testing.T, err error, want, have int, cause string) {
 		t.Errorf("error %v, want one of %d of %d replicas", err, have, want)
 	case (got.Err == nil) != (cause == "") || got.Err != nil && !strings.Contains(got.Err.Error(), cause):
 		t.Errorf("because of %v, want %q", got.Err, cause)
+	}
+}
+
+// A job that is stored is not stored again under another ID because Redis was too busy to say which replicas have it.
+func TestStoredJobIsNotPushedElsewhere(t *testing.T) {
+	busy := redis.Error("BUSY Redis is busy running a script")
+	if !client.MayTryElsewhere(t.Context(), busy) {
+		t.Error("what Redis has refused is not tried elsewhere")
+	}
+	if client.MayTryElsewhere(t.Context(), &client.ReplicasError{ID: "a", Want: 1, Have: -1, Err: busy}) {
+		t.Error("a stored job is pushed again")
 	}
 }
 
