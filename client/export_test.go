@@ -20,7 +20,6 @@ const (
 	MaxTakeCalls = wait.MaxBatches
 )
 
-
 // Conns returns the connections of a Redis.
 func Conns(r *Redis) redisconn.Redis { return fleet.Conns((*fleet.Redis)(r)) }
 
