@@ -22,7 +22,7 @@ func TestPHPSamples(t *testing.T) {
 		}
 		t.Skip("php is not installed; make e2e installs it")
 	}
-	for page, samples := range map[string]int{"php.md": 3, "migrating.md": 1} {
+	for page, samples := range map[string]int{"php.md": 3, "rabbitmq.md": 1} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			testPHPSamples(t, page, samples)
