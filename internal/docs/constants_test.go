@@ -68,7 +68,7 @@ var documented = []struct {
 	{"internal/web.headerTimeout", "5s", []string{limits, "time to send a header; the whole request; to read the response | 5 s; 30 s; a minute"}},
 	{"internal/web.exchangeTimeout", "30s", []string{limits, "| 5 s; 30 s; a minute", http, "the request was not sent within 30 s", httpZh, "没有在 30 秒内发完"}},
 	{"internal/web.maxHeader", "12288", []string{limits, "dashboard | 16 KiB;"}}, // and 4 KiB that net/http adds
-	{"internal/web.freeGuesses internal/web.guessTime internal/web.guessDelay", "10 1m0s 1s", []string{limits, "ten a minute, then each response takes a second", http, "After ten wrong tokens or passwords in a minute from one address, each further answer takes a second", httpZh, "出示十次错误的 token 或密码后，每次回答都要等一秒"}},
+	{"internal/web.freeGuesses internal/web.guessTime internal/web.guessDelay", "10 1m0s 1s", []string{limits, "ten a minute, then each response takes a second", http, "After ten wrong tokens or passwords in a minute from one address, each further response takes a second", httpZh, "出示十次错误的 token 或密码后，每次响应都要等一秒"}},
 	{"internal/web.stopWait internal/web.stopMore", "1s 2s", []string{limits, "others have a second; responses being written up to 3 s"}},
 	{"internal/web/api.maxBatch", "1000", []string{limits, "`/v1` | 1,000", http, "takes up to 1,000 such jobs", httpZh, "最多 1000 个这样的任务", http, "up to 1,000 jobs;", httpZh, "| 最多 1000 个任务；"}},
 	{"internal/web/api.keyWindow", "24h0m0s", []string{limits, "remembered for 24 h", http, "A key is remembered for 24 h", httpZh, "key 保留 24 小时", "internal/web/api/openapi.yaml", "A push of a key counts once in 24 h"}},

@@ -70,7 +70,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Examine makes all checks except the skipped ones. What keeps a check from being made is a finding. If Redis does not answer, or refuses
+// Examine makes all checks except the skipped ones. What keeps a check from being made is a finding. If Redis does not respond, or refuses
 // the user, that is the last one.
 func (d *Doctor) Examine(ctx context.Context, skip []string) Report {
 	r := Report{Findings: []Finding{}, NotChecked: []NotChecked{}, Failed: []string{}, Skipped: []string{}}

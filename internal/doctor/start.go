@@ -10,7 +10,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// Redis is the name of the check that fails if Redis does not answer, or refuses the daemon, whose start would fail.
+// Redis is the name of the check that fails if Redis does not respond, or refuses the daemon, whose start would fail.
 const Redis = "redis"
 
 // checkRedis finds that Redis refuses the daemon.
@@ -25,7 +25,7 @@ func checkRedis(_ context.Context, d *Doctor) ([]Finding, error) {
 	}
 }
 
-// unreached is the finding that Redis does not answer, or refuses the daemon.
+// unreached is the finding that Redis does not respond, or refuses the daemon.
 func (d *Doctor) unreached(err error) Finding {
 	f := health.NotRead("", err)
 	f.Kind = Redis

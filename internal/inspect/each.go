@@ -21,7 +21,7 @@ const partitionPatience = 1500 * time.Millisecond
 type failures []error
 
 // gather reads a part from each partition that has not failed yet, in a cluster from several at a time; the parts of the others are
-// zero. A Redis that does not answer is asked once: its other partitions fail like the first one. gather fails if all have failed.
+// zero. A Redis that does not respond is asked once: its other partitions fail like the first one. gather fails if all have failed.
 func gather[T any](ctx context.Context, o *Inspector, failed failures, read func(ctx context.Context, i int, s *store.Store) (T, error)) ([]T, error) {
 	parts := make([]T, len(failed))
 	var numbers []int
@@ -65,7 +65,7 @@ func (o *Inspector) patiently(ctx context.Context, read func(context.Context) er
 	return inTime(ctx, read(ctx))
 }
 
-var errImpatient = fmt.Errorf("no answer within %v: %w", partitionPatience, context.DeadlineExceeded)
+var errImpatient = fmt.Errorf("no response within %v: %w", partitionPatience, context.DeadlineExceeded)
 
 // inTime returns err, or ctx's error if err only says that ctx has ended.
 func inTime(ctx context.Context, err error) error {

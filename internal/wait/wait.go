@@ -60,7 +60,7 @@ func (r *Request) limit(topic int) int {
 }
 
 // ErrLost: the reply to a pop did not arrive, and a job in it is lost.
-var ErrLost = errors.New("the answer was lost, and with it the job if there was one")
+var ErrLost = errors.New("the response was lost, and with it the job if there was one")
 
 // Shared is what the partitions of a Client share.
 type Shared struct {
