@@ -10,8 +10,8 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// Errors to test for with errors.Is. Any other error is Redis's or the network's, with the operation in front.
-var (
+// Errors to test for with errors.Is; as constants, nobody can change them. Any other error is Redis's or the network's, with the operation in front.
+const (
 	// ErrEmpty: no job is ready.
 	ErrEmpty = store.ErrEmpty
 	// ErrExists: the ID exists, and the push is refused in that case.
@@ -19,8 +19,8 @@ var (
 	// ErrOtherTopic: the push would change the topic of a job, which takes [Replace]. The message names both topics.
 	ErrOtherTopic = store.ErrOtherTopic
 	// ErrPaused: the topic is paused with another end or note, and the pause is refused in that case.
-	ErrPaused = errors.New("it is paused already, with another end or note")
-	// ErrReused: also ErrExists; the push of that ID which counts has other content. See OnceAs.
+	ErrPaused = store.Error("it is paused already, with another end or note")
+	// ErrReused: also ErrExists; the accepted push of that ID had other content. See OnceAs.
 	ErrReused = store.ErrReused
 	// ErrNotFound: there is no job with that ID: it never existed, or was popped, completed or removed, or its
 	// lifetime has ended.
@@ -34,11 +34,11 @@ var (
 	// ErrOtherFailed: the job was not stored because another one of its chunk could not be. See PushBatch.
 	ErrOtherFailed = store.ErrOtherFailed
 	// ErrInvalid: an argument is wrong; the message says which one and what would be right. Nothing was sent.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = store.Error("invalid")
 	// ErrLost: the connection broke before the reply to a pop arrived. If Redis had taken a job, it is lost.
 	ErrLost = wait.ErrLost
 	// ErrClosed: the Client is closed.
-	ErrClosed = errors.New("client is closed")
+	ErrClosed = store.Error("client is closed")
 )
 
 // ReplicasError is the error of a push with [Replicas]; test for it with errors.As. The job is stored, but fewer

@@ -99,7 +99,7 @@ func (r *modelRun) settle(what string, model func(h *modelHold) error, do func(h
 		return
 	}
 	h := pick(r.Rand, r.holds)
-	want := client.ErrLeaseLost
+	want := error(client.ErrLeaseLost)
 	if !h.settled {
 		want = model(h)
 	}

@@ -17,19 +17,19 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-var (
+const (
 	// ErrRefused means that trying again cannot help: a wrong password, a missing permission, no such database, a Redis that is
 	// too old, or a certificate that one side does not accept (unless it is a matter of time).
-	ErrRefused = errors.New("redis refuses")
+	ErrRefused = store.Error("redis refuses")
 	// ErrNoChannel means that the server works but jobs may be late, because the Redis user lacks permission for a channel. Users
 	// created on Redis 7 have no channels by default.
-	ErrNoChannel = errors.New("redis does not let this user")
+	ErrNoChannel = store.Error("redis does not let this user")
 	// ErrNoFeature means that the server works except for the features that the error names, because the Redis user lacks commands
 	// that they need. It cannot be told before Redis 7.0.
-	ErrNoFeature = errors.New("some features will not work")
+	ErrNoFeature = store.Error("some features will not work")
 	// ErrEvicts means that the server works, but that a full Redis evicts jobs instead of refusing new ones. It cannot be told
 	// without permission for INFO.
-	ErrEvicts = errors.New("redis evicts jobs when it is full")
+	ErrEvicts = store.Error("redis evicts jobs when it is full")
 )
 
 // Check asks Redis once whether the server can work. It changes nothing. Its error wraps ErrRefused, ErrNoChannel, ErrNoFeature

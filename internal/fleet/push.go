@@ -75,7 +75,7 @@ func nextPushes(all []*pushing) (next []*pushing) {
 	toGroups := map[*store.Store]bool{}
 	for _, c := range all {
 		switch {
-		case !slices.Contains(c.errs, store.ErrLater):
+		case !slices.Contains(c.errs, error(store.ErrLater)):
 		case !c.jobs[0].IsGrouped():
 			next = append(next, c)
 		case !toGroups[c.store]:

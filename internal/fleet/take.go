@@ -75,7 +75,7 @@ func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err e
 		all = slices.DeleteFunc(all, c.NeedsNoPoll)
 		all = all[:min(len(all), 1)]
 	}
-	failed := store.ErrEmpty
+	failed := error(store.ErrEmpty)
 	for k := 0; k < len(all); k++ {
 		if got, err = c.Poll(ctx, all[k]); err == nil || ctx.Err() != nil {
 			return got, err

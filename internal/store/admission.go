@@ -2,12 +2,11 @@ package store
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 )
 
 // ErrNotAdmitted is the error of an Admission that refuses a program for good.
-var ErrNotAdmitted = errors.New("not admitted")
+const ErrNotAdmitted Error = "not admitted"
 
 // Admission decides, before the first connection of the stores that share it, whether the program may use them.
 type Admission struct {

@@ -7,23 +7,32 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var (
+// Error is an error to test for with errors.Is. It is a constant, so nobody can assign another.
+type Error string
+
+func (e Error) Error() string { return string(e) }
+
+func (e Error) Is(target error) bool {
+	return e == ErrReused && target == ErrExists || e == ErrGone && target == ErrLeaseLost
+}
+
+const (
 	// ErrExists refuses a push because its ID exists.
-	ErrExists = errors.New("job exists")
+	ErrExists Error = "job exists"
 	// ErrReused is the ErrExists of a push whose content differs from the push that counts.
-	ErrReused = fmt.Errorf("%w, and was pushed with another content", ErrExists)
+	ErrReused = ErrExists + ", and was pushed with another content"
 	// ErrOtherTopic refuses a push that would change the topic of a job.
-	ErrOtherTopic = errors.New("a job of another topic has this ID")
+	ErrOtherTopic Error = "a job of another topic has this ID"
 	// ErrOtherFailed means that a job is not stored because another one can't be.
-	ErrOtherFailed = errors.New("another job of the same chunk can't be stored")
+	ErrOtherFailed Error = "another job of the same chunk can't be stored"
 	// ErrLater leaves a push to another call, because this one has enough to do. Nothing was done.
-	ErrLater = errors.New("it is for another call")
+	ErrLater Error = "it is for another call"
 	// ErrNotFound means that there is no job of the ID.
-	ErrNotFound = errors.New("no such job")
+	ErrNotFound Error = "no such job"
 	// ErrReserved refuses a removal because the job is reserved.
-	ErrReserved = errors.New("the job is reserved")
+	ErrReserved Error = "the job is reserved"
 	// ErrEmpty means that no queue has a job.
-	ErrEmpty = errors.New("no job is ready")
+	ErrEmpty Error = "no job is ready"
 )
 
 // OtherTopic is the ErrOtherTopic of a push.

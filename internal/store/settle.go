@@ -1,8 +1,6 @@
 package store
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -16,13 +14,13 @@ var (
 	extendScript = newScript("extend")
 )
 
-var (
+const (
 	// ErrLeaseLost means that the lease has ended. Nothing has changed.
-	ErrLeaseLost = errors.New("the lease is lost")
+	ErrLeaseLost Error = "the lease is lost"
 	// ErrGone is the ErrLeaseLost of a job that is gone, perhaps due to an earlier Ack.
-	ErrGone = fmt.Errorf("%w: the job is gone", ErrLeaseLost)
+	ErrGone = ErrLeaseLost + ": the job is gone"
 	// ErrExhausted means that a job was not returned because its attempts are used up: it is a dead letter now.
-	ErrExhausted = errors.New("the attempts are used up: the job is a dead letter now")
+	ErrExhausted Error = "the attempts are used up: the job is a dead letter now"
 )
 
 // LeaseRef names a reserved job and its lease.

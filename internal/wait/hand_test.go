@@ -99,7 +99,7 @@ func (g *guest) goesOn() {
 		case g.Waits:
 			g.enter(a.err, g.h.all)
 		default:
-			a.err = cmp.Or(a.err, store.ErrEmpty)
+			a.err = cmp.Or(a.err, error(store.ErrEmpty))
 			g.got = &a
 		}
 	}

@@ -18,7 +18,6 @@ package wait
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -60,7 +59,7 @@ func (r *Request) limit(topic int) int {
 }
 
 // ErrLost: the reply to a pop did not arrive, and a job in it is lost.
-var ErrLost = errors.New("the response was lost, and with it the job if there was one")
+const ErrLost store.Error = "the reply was lost, and with it the job if there was one"
 
 // Shared is what the partitions of a Client share.
 type Shared struct {
