@@ -62,7 +62,7 @@ func TestEach(t *testing.T) {
 		want  []string
 	}{
 		"one answers with an error": {[]error{nil, redis.Error("WRONGTYPE x"), nil, nil, nil}, 5, []string{"", "partition 1: WRONGTYPE x", "", "", ""}},
-		"it does not respond":        {[]error{nil, redis.Error("WRONGTYPE x"), away}, 3, []string{"", "partition 1: WRONGTYPE x", "partition 2: away", "partition 2: away", "partition 2: away"}},
+		"it does not respond":       {[]error{nil, redis.Error("WRONGTYPE x"), away}, 3, []string{"", "partition 1: WRONGTYPE x", "partition 2: away", "partition 2: away", "partition 2: away"}},
 	} {
 		calls := 0
 		var got []string
