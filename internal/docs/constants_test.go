@@ -89,7 +89,7 @@ var documented = []struct {
 	{"internal/web/metrics.passSlack", "10s", []string{metrics, "for timer_interval and 10 s", metricsZh, "timer_interval 加 10 秒"}},
 	{"internal/web/metrics.maxLabel", "256", []string{metrics, "A topic of more than 256 bytes is among the others", metricsZh, "超过 256 字节的主题归入其余"}},
 	{"internal/store.MaxPop", "250", []string{limits, "stored or taken by one script | 250 jobs or about 1 MiB"}},
-	{"internal/store.maxPolled", "250", []string{own, "250 in one\nscript, once a second or each 10 s"}},
+	{"internal/store.maxChecked", "250", []string{own, "250 in one\nscript, once a second or each 10 s"}},
 	{"internal/batch.maxItems", "250", []string{limits, "stored or taken by one script | 250 jobs"}},
 	{"internal/store.MaxID internal/store.MaxTopic", "4096 1024", []string{limits, "ID; topic | 4 KiB; 1 KiB", wire, "an ID above 4 KiB and a topic above 1 KiB are refused", "docs/migrating.md", "An ID has 4 KiB at most, a topic 1 KiB", "docs/migrating.zh-CN.md", "ID 最长 4 KiB，主题最长 1 KiB"}},
 	{"internal/store.MaxHeaders", "4096", []string{limits, "headers of a job as JSON; their names | 4 KiB; 128 bytes", http, "[up to 4 KiB]", httpZh, "[最多 4 KiB]"}},
