@@ -108,7 +108,7 @@ type Server struct {
 	Store *store.Store // a partition on it
 }
 
-// Servers returns the Redis servers: one or, in a cluster, each node with partitions. It fails if no node of the cluster answers.
+// Servers returns the Redis servers: one or, in a cluster, each node with partitions. It fails if no node of the cluster responds.
 func (f *Fleet) Servers(ctx context.Context) (all []Server, err error) {
 	known := map[string]bool{}
 	for _, s := range f.Stores {

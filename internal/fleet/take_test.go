@@ -148,7 +148,7 @@ func TestWaitingInPartitions(t *testing.T) {
 	}
 }
 
-// While a partition does not answer, others serve callers, and are polled first. Callers that get no job learn of the error.
+// While a partition does not respond, others serve callers, and are polled first. Callers that get no job learn of the error.
 func TestPartitionAway(t *testing.T) {
 	t.Parallel()
 	a, _ := onRedis(t)

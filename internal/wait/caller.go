@@ -274,7 +274,7 @@ func (c *Caller) without(isEmpty bool, err error) (again bool) {
 	return false
 }
 
-// isAnyAway reports whether a partition that it waits for does not answer.
+// isAnyAway reports whether a partition that it waits for does not respond.
 func (c *Caller) isAnyAway() bool {
 	return slices.ContainsFunc(c.shared.partitions, func(p *Partition) bool { return p.isAway })
 }
