@@ -20,6 +20,21 @@ func newPipe(t *testing.T) string {
 	return path
 }
 
+// fill fills the pipe until the end of the test, so that nothing more fits in, now or later.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK, 0)
+	must(t, err)
+	t.Cleanup(func() { syscall.Close(fd) })
+	for size := 4096; size > 0; {
+		if _, err := syscall.Write(fd, make([]byte, size)); err == syscall.EAGAIN {
+			size /= 2
+		} else if err != syscall.EINTR {
+			must(t, err)
+		}
+	}
+}
+
 // A log may be a pipe that is read later.
 func TestPipeThatIsReadLater(t *testing.T) {
 	path := newPipe(t)
@@ -40,6 +55,7 @@ func TestPipeThatIsReadLater(t *testing.T) {
 // reported.
 func TestPipeThatIsNeverRead(t *testing.T) {
 	path, errorLog := newPipe(t), filepath.Join(t.TempDir(), "e")
+	fill(t, path)
 	l := open(t, Options{AccessLog: path, ErrorLog: errorLog})
 	for range 2 * async.MaxPending / 1000 {
 		l.Info(strings.Repeat("x", 1000))

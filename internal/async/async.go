@@ -37,6 +37,7 @@ type Writer struct {
 	unwritten int        // lines accepted but not written
 	written   int        // pieces written
 	full      bool       // text is refused
+	fullAt    int        // written when full was set
 	refused   int        // lines refused since the last accepted one
 	closed    bool
 }
@@ -74,7 +75,7 @@ func (w *Writer) Write(text []byte) (int, error) {
 func (w *Writer) awaitRoom(size int) {
 	for !w.closed && !w.full && w.size > 0 && w.size+size > MaxPending {
 		if w.patience == 0 {
-			w.full = true
+			w.full, w.fullAt = true, w.written
 			return
 		}
 		written := w.written
@@ -113,7 +114,7 @@ func (w *Writer) wrote(piece []byte) {
 func (w *Writer) next() [][]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.full = false
+	w.full = w.full && w.written == w.fullAt // nothing was written since
 	for len(w.pending) == 0 && !w.closed {
 		w.changed.Wait()
 	}

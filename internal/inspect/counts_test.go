@@ -58,7 +58,7 @@ func TestCounts(t *testing.T) {
 func TestCountsOfPartitions(t *testing.T) {
 	f, server := onRedis(t)
 	conns := server.Pool()
-	f.Inspector = &Inspector{fleet: &fleet.Fleet{}}
+	f.Inspector = &Inspector{fleet: &fleet.Fleet{}, patience: time.Minute}
 	for i, topics := range []string{"a b", "b c", "c d"} {
 		prefix := fmt.Sprint("p", i, ":")
 		f.fleet.Stores = append(f.fleet.Stores, store.New(conns, prefix))

@@ -46,7 +46,7 @@ func (o *Inspector) patiently(ctx context.Context, read func(context.Context) er
 	if len(o.fleet.Stores) == 1 {
 		return inTime(ctx, read(ctx))
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, partitionPatience, errImpatient)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.patience, errImpatient)
 	defer cancel()
 	return inTime(ctx, read(ctx))
 }

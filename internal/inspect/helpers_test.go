@@ -32,7 +32,9 @@ func newFixture(on *redistest.Fixture) *fixture {
 
 // open returns an Inspector of that many partitions.
 func open(conns redisconn.Redis, partitions int) *Inspector {
-	return New(redistest.Must(fleet.Open(fleet.NewRedis(conns, partitions, nil), "")))
+	o := New(redistest.Must(fleet.Open(fleet.NewRedis(conns, partitions, nil), "")))
+	o.patience = time.Minute // on a busy machine, too
+	return o
 }
 
 // onRedis starts a redis-server.

@@ -5,7 +5,11 @@
 // therefore not a snapshot: jobs come and go in between.
 package inspect
 
-import "github.com/mix-basic/delayer/internal/fleet"
+import (
+	"time"
+
+	"github.com/mix-basic/delayer/internal/fleet"
+)
 
 // Inspector inspects the jobs of one prefix. It is safe for concurrent use.
 type Inspector struct {
@@ -14,11 +18,12 @@ type Inspector struct {
 	snapshots *Shared[Snapshot]
 	schedules *Shared[ScheduleStates]
 	soon      *Shared[map[string]int]
+	patience  time.Duration // for one of several partitions
 }
 
 // New returns an Inspector for these jobs.
 func New(jobs *fleet.Fleet) *Inspector {
-	o := &Inspector{fleet: jobs, most: MostTopics}
+	o := &Inspector{fleet: jobs, most: MostTopics, patience: partitionPatience}
 	o.snapshots, o.schedules = NewShared(snapshotTimeout, o.snapshot), NewShared(snapshotTimeout, o.ScheduleStates)
 	o.soon = NewShared(snapshotTimeout, o.dueSoon)
 	return o

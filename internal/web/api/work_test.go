@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -33,7 +34,11 @@ func (f *fixture) reserve(lease string) (reference string) {
 // is checks the job's state; "" means that it is gone.
 func (f *fixture) is(id string, want client.State) {
 	f.t.Helper()
-	if job, _ := f.Get(f.t.Context(), id); job.State != want {
+	job, err := f.Get(f.t.Context(), id)
+	if !errors.Is(err, client.ErrNotFound) {
+		check(f.t, err)
+	}
+	if job.State != want {
 		f.t.Errorf("%s is %q, want %q", id, job.State, want)
 	}
 }
@@ -204,7 +209,7 @@ func TestAnswerIsNotRead(t *testing.T) {
 	large := strings.Repeat("b", 16<<20) // more than the kernel buffers
 	_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: large}, 0)
 	check(t, err)
-	conn := f.raw("POST", "/v1/reserve", `{"topics":["t"]}`)
+	conn := f.raw("POST", "/v1/reserve", `{"topics":["t"],"lease":"1h"}`)
 	_, err = conn.Read(make([]byte, 1000))
 	check(t, err)
 	f.is("a", client.StateReserved)
