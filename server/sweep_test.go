@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -151,4 +152,30 @@ func TestUntaggedIsLogged(t *testing.T) {
 	w.server.untagged.Forget("t")
 	check(t, w.server.Pass(t.Context()))
 	w.log.expectErrors(t, want, want)
+}
+
+// A ready job with options that is about to expire becomes a dead letter, with the daemon's permissions; it is logged and counted. What a client
+// of the original has pushed expires as with its server.
+func TestExpiringJobsAreBuried(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.partitioned(1).Of("a")
+	errs, err := s.Push([]store.Delayed{{Job: store.Job{ID: "a", Topic: "t", Body: "b"}, Terms: store.Terms{Lifetime: store.DefaultLifetime, MaxAttempts: 3}}}).Do(t.Context())
+	check(t, cmp.Or(append(errs, err)...))
+	w.Do("PEXPIRE", prefix+"job_bucket:a", 60_000)
+	w.Do("HMSET", prefix+"job_bucket:o", "topic", "old", "body", "b")
+	w.Do("EXPIRE", prefix+"job_bucket:o", 60)
+	w.Do("LPUSH", prefix+"ready_queue:old", "o")
+	w.enterTopics(0, "t", "old")
+	w.user(daemonRights)
+	defer w.run()()
+	w.awaitServer(t, "count of what has expired", func(s store.ServerState) bool { return s.Dropped == 1 })
+	w.log.expectErrorsWith(t, "Ready job has expired and is a dead letter now, Topic: t, IDs: [a]")
+	w.Expect(redistest.State{
+		Ready: queues{"old": {"o"}}, Buckets: buckets{"o": "old b"},
+		Dead: queues{"t": {"a"}}, Letters: buckets{"a": "t b"},
+	})
+	if ttl := w.Lifetimes()["o"]; ttl <= 0 || ttl > time.Minute {
+		t.Errorf("the other job expires in %v", ttl)
+	}
 }

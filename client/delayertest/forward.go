@@ -15,7 +15,7 @@ import (
 
 // Forward advances the clock by this duration, rounded up to milliseconds. When it returns, each job that is due by
 // then is in its ready queue: waiting jobs, retries, and jobs whose leases ended, each at its time. Jobs at the end of
-// their lifetimes are gone.
+// their lifetimes are gone, or dead letters if a call ends shortly before.
 //
 // Waiting consumers, such as a running worker, get the jobs at once, but Forward does not wait for them. The same holds
 // for consumers throttled by a topic's limit, if the limit admits them by then. If the limit would have admitted them

@@ -112,14 +112,14 @@ func TestLeasesAtOneTime(t *testing.T) {
 }
 
 // TestForwardLifetime: jobs are gone at the end of their lifetimes, even if one call covers whole lifetimes. The server
-// removes them from the queue, so no consumer gets them.
+// removes them from the queue, so no consumer gets them. It makes dead letters of those that it meets shortly before.
 func TestForwardLifetime(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
 	push(t, d, "a", 10*time.Minute, client.JobOptions{ExpireAfter: time.Hour})
-	d.Forward(t, 70*time.Minute-time.Millisecond)
+	d.Forward(t, 66*time.Minute)
 	expect(t, d, "a ready 0")
-	d.Forward(t, time.Millisecond)
+	d.Forward(t, 4*time.Minute)
 	expect(t, d)
 
 	push(t, d, "b", 10*time.Minute, client.JobOptions{ExpireAfter: time.Hour})
@@ -133,6 +133,9 @@ func TestForwardLifetime(t *testing.T) {
 	if _, err := c.Pop(t.Context(), topic); !errors.Is(err, client.ErrEmpty) {
 		t.Errorf("Pop: %v", err)
 	}
+	push(t, d, "c", 10*time.Minute, client.JobOptions{ExpireAfter: time.Hour})
+	d.Forward(t, 69*time.Minute)
+	expect(t, d, "c dead 0")
 }
 
 // TestForwardDead: dead letters are kept for 14 days.
