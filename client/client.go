@@ -85,7 +85,7 @@ func New(r *Redis, opts ...Option) (*Client, error) {
 }
 
 // Open makes a Client for the Redis at a URL, see ParseURL, with connections of its own, which Close closes. It does
-// not contact Redis, so a Client can be made while Redis is away. A wrong option is an error (ErrInvalid).
+// not contact Redis, so a Client can be made while Redis is unreachable. A wrong option is an error (ErrInvalid).
 func Open(url string, opts ...Option) (*Client, error) {
 	o, err := ParseURL(url)
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *Client) check() error {
 	return nil
 }
 
-// Ping checks that Redis answers, on a connection of the pool; in a cluster, that each node with partitions does.
+// Ping checks that Redis responds, on a connection of the pool; in a cluster, that each node with partitions does.
 func (c *Client) Ping(ctx context.Context) error {
 	return c.call(ctx, "ping", "", nil, func() error {
 		servers, err := c.fleet.Servers(ctx)

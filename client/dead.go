@@ -11,7 +11,7 @@ import (
 )
 
 // Dead iterates over the topic's dead letters, jobs whose attempts are used up or that were buried, the newest first. It
-// reads a few at a time; letters that come or go meanwhile may or may not be included. It stops at an error.
+// reads a few at a time; letters added or removed during the iteration may or may not be included. It stops at an error.
 func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[JobInfo, error] {
 	return func(yield func(JobInfo, error) bool) {
 		var reader *fleet.DeadReader

@@ -131,8 +131,8 @@ func (d *Delivery) retry(ctx context.Context, operation string, job store.Return
 	})
 }
 
-// Bury makes the job a dead letter, whose Reason and Error are the text of cause, up to 8 KiB. It is delivered to
-// nobody until it is requeued. If cause is nil, the Reason is "buried", and the Error of an earlier attempt stays.
+// Bury makes the job a dead letter, whose Reason and Error are the text of cause, up to 8 KiB. It is not delivered
+// until it is requeued. If cause is nil, the Reason is "buried", and the Error of an earlier attempt stays.
 func (d *Delivery) Bury(ctx context.Context, cause error) error {
 	text := textOf(cause)
 	return d.settle(ctx, "bury", nil, func(ctx context.Context, c *calls) error {

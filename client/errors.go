@@ -20,7 +20,7 @@ const (
 	ErrOtherTopic = store.ErrOtherTopic
 	// ErrPaused: the topic is paused with another end or note, and the pause is refused in that case.
 	ErrPaused = store.Error("it is paused already, with another end or note")
-	// ErrReused: also ErrExists; the push of that ID which counts has other content. See OnceAs.
+	// ErrReused: also ErrExists; the accepted push of that ID had other content. See OnceAs.
 	ErrReused = store.ErrReused
 	// ErrNotFound: there is no job with that ID: it never existed, or was popped, completed or removed, or its
 	// lifetime has ended.

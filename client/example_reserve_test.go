@@ -9,24 +9,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// The job stays in Redis until it is acknowledged. If this consumer crashed, the job would be redelivered after 30 s,
-// the lease that Reserve asks for here.
-func ExampleClient_Reserve() {
-	ctx, c := open()
-	defer c.Close()
-
-	must(c.Push(ctx, client.Message{ID: "mail-1", Topic: "send_mail", Body: "hello"}, 0))
-
-	d := must(c.Reserve(ctx, 30*time.Second, "send_mail"))
-	fmt.Println(d.Body, "attempt", d.Attempt)
-	ok(d.Ack(ctx)) // ErrLeaseLost: it took too long, and another consumer may have the job now
-	_, err := c.Get(ctx, "mail-1")
-	fmt.Println(errors.Is(err, client.ErrNotFound))
-	// Output:
-	// hello attempt 1
-	// true
-}
-
 // A pool of workers handles ten jobs at a time, at most two of them reports.
 func ExampleClient_Fetch() {
 	ctx, c := open()
@@ -143,6 +125,20 @@ func ExampleClient_AckBatch() {
 	// delayer: ack batch: 1 of 2 jobs: "ackbatch-0": the lease is lost: the job is gone
 }
 
+// Another program has reserved the job, and passes topic, ID and token on.
+func ExampleClient_Delivery() {
+	ctx, c := open()
+	defer c.Close()
+
+	theirs := reserved(ctx, c, client.Message{ID: "passed-on", Topic: "passed_on", Body: "b"})
+	d := c.Delivery(theirs.Topic, theirs.ID, theirs.Token)
+	fmt.Println(d.Ack(ctx))
+	fmt.Println(errors.Is(d.Extend(ctx, time.Minute), client.ErrLeaseLost))
+	// Output:
+	// <nil>
+	// true
+}
+
 // Leases are extended together; 0 extends each lease by its last duration.
 func ExampleClient_ExtendBatch() {
 	ctx, c := open()
@@ -188,8 +184,12 @@ func ExampleClient_Requeue() {
 	ok(c.Requeue(ctx, "again"))
 	d := must(c.Reserve(ctx, time.Minute, "again"))
 	fmt.Println(d.ID, d.Attempt, d.Ack(ctx))
+
+	ok(reserved(ctx, c, client.Message{ID: "again", Topic: "again", Body: "b"}).Bury(ctx, errors.New("no such order")))
+	fmt.Println(c.RequeueAll(ctx, "again"))
 	// Output:
 	// again 1 <nil>
+	// 1 <nil>
 }
 
 // Remove deletes one dead letter, and DropAll the others of the topic.
@@ -227,11 +227,17 @@ func ExampleClient_Pause() {
 	fmt.Println("was paused:", was, err)
 	m, err := c.Pop(ctx, "mail")
 	fmt.Println(m.ID, err)
+
+	ok(c.Throttle(ctx, "mail", time.Minute)) // the server has asked for less mail
+	for _, p := range must(c.Paused(ctx)) {
+		fmt.Println(p.Topic, "is throttled for", p.ThrottledUntil.Sub(p.ThrottledSince))
+	}
 	// Output:
 	// delayer: pop "mail": no job is ready
 	// mail for 2h0m0s as the server is moved, ask Eve
 	// was paused: true <nil>
 	// welcome-7 <nil>
+	// mail is throttled for 1m0s
 }
 
 func ExampleClient_SetLimit() {
@@ -272,31 +278,6 @@ func ExampleClient_Stats() {
 	// Output:
 	// waiting: 1
 	// mail ready: 1 reserved: 1 dead: 0
-}
-
-func ExampleJobOptions_attempts() {
-	ctx, c := open()
-	defer c.Close()
-
-	must(c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.JobOptions{MaxAttempts: 1}))
-	d := must(c.Reserve(ctx, time.Minute, "once"))
-	fmt.Println(d.Attempt, "of", d.MaxAttempts)
-	fmt.Println(d.Retry(ctx, time.Minute, nil))
-	// Output:
-	// 1 of 1
-	// delayer: retry "once": the attempts are used up: the job is a dead letter now
-}
-
-// The producer knows how long the work takes. A consumer that asks for no lease gets this one.
-func ExampleJobOptions_lease() {
-	ctx, c := open()
-	defer c.Close()
-
-	must(c.Push(ctx, client.Message{Topic: "backup", Body: "b"}, 0, client.JobOptions{Lease: 2 * time.Hour}))
-	d := must(c.Reserve(ctx, 0, "backup"))
-	fmt.Println(d.Lease(), d.Ack(ctx))
-	// Output:
-	// 2h0m0s <nil>
 }
 
 // A report is due each working day at seven in Berlin, for any number of servers and across clock changes. The schedule
@@ -342,4 +323,23 @@ func ExampleSchedules_SetAll() {
 	// Output:
 	// [clean poll] <nil>
 	// [poll] <nil>
+}
+
+// An operator sees what a schedule has done.
+func ExampleSchedules_List() {
+	ctx, c := open(client.WithPrefix("schedules:"))
+	defer c.Close()
+
+	all := c.Schedules()
+	must(all.Set(ctx, client.Schedule{Name: "backup", Every: 24 * time.Hour, Topic: "backup", Body: "all"}))
+	must(all.Run(ctx, "backup"))
+	ok(all.Pause(ctx, "backup"))
+	for _, s := range must(all.List(ctx)) {
+		fmt.Println(s.Name, "jobs:", s.Jobs, "last:", s.Past[0].Result, "paused:", !s.Paused.IsZero())
+	}
+	ok(all.Resume(ctx, "backup"))
+	fmt.Println(all.Remove(ctx, "backup"))
+	// Output:
+	// backup jobs: 1 last: run now paused: true
+	// true <nil>
 }

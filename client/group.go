@@ -12,7 +12,7 @@ import (
 )
 
 // Group is a [PushOption] that delivers pushes of the same topic and key together, as one job. Its body is the JSON array of their
-// bodies, in the order of the pushes; each body must be JSON in UTF-8. If no group is waiting, because it was
+// bodies, in the order of the pushes, up to 1 MiB; each body must be JSON in UTF-8. If no group is waiting, because it was
 // delivered or removed, a push begins the next one. The latest push sets the options for the whole job: the
 // group's and JobOptions. A group is delivered as soon as Max, Quiet or Longest applies; Quiet or Longest must be set.
 //
@@ -21,9 +21,9 @@ import (
 // than their size: see docs/go.md.
 //
 // The push has no delay, no time, and of the policies of IfExists only Once or OnceAs. Only with
-// these may it have an ID: a push of that ID to the topic and key then counts once within the window, so that it
-// can be repeated after a lost reply; if it does not count, it returns that ID and ErrExists. Without an ID, a
-// repeated push may be in the group twice. Remove does not free such an ID.
+// these may it have an ID: then one push of that ID to the topic and key is accepted within the window, so that it
+// can be repeated after a lost reply; a refused one returns that ID and ErrExists. Without an ID, a repeated push may
+// be in the group twice. Remove does not free such an ID.
 type Group struct {
 	// Key tells groups of a topic apart, in 1 to 256 bytes.
 	Key string

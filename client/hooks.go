@@ -14,7 +14,7 @@ import (
 // skipped. Module client/delayerotel makes Hooks for OpenTelemetry.
 //
 // Hooks must be safe for concurrent use and return soon, because calls wait for them. If one panics, that is logged,
-// and the call goes on.
+// and the call continues.
 type Hooks struct {
 	// Push is called for Push, PushAt, PushBatch and a Topic's pushes.
 	Push Hook

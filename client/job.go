@@ -58,7 +58,7 @@ func (c *Client) Get(ctx context.Context, id string) (job JobInfo, err error) {
 }
 
 // Remove deletes a waiting, ready or reserved job, or else the dead letter with that ID, and returns the state in which it was. The state
-// is empty, and the error nil, if there was none: it never existed, or is done. Nobody will get the job any more.
+// is empty, and the error nil, if there was none: it never existed, or is done. The job is not delivered again.
 //
 // StateReserved means that a handler may be running, or its consumer may have crashed. The consumer loses the lease: its Ack fails, and the
 // job does not come back. But the handler is not stopped, and what it has done stays done. If both sides must not happen, let one of them

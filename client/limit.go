@@ -28,13 +28,14 @@ type Limit struct {
 	// more, which makes up for delays of consumers and of the network. With a smaller Burst somewhat fewer jobs begin
 	// than Rate allows.
 	Burst int
-	// Tag is the text in the first braces of all IDs of the topic: with tag a, {a}1 and {a}2. The whole limit then
+	// Tag is what all IDs of the topic have in their first braces: with tag a, {a}1 and {a}2. The whole limit then
 	// belongs to their partition, and from other partitions nothing of the topic is reserved. It is useless with a
 	// single partition.
 	Tag string
 }
 
-// SetLimit sets the topic's limit from now on; the zero Limit removes it. Stats returns it. Jobs that are reserved already go on, and do
+// SetLimit sets the topic's limit from now on; the zero Limit removes it. The same limit again changes nothing, so each process may set it
+// when it starts. Stats returns it. Jobs that are reserved already stay so, and do
 // not count if the topic had no limit on Concurrency. Waiting consumers are woken if there is more room. All programs
 // that reserve, and the servers, must know limits: older versions ignore them.
 //

@@ -74,6 +74,10 @@ func TestLimit(t *testing.T) {
 	if got := s.Topics[0]; got.Throttled != 1 || got.Slots != 0 || got.ThrottledUntil.Before(time.Now().Add(time.Hour-time.Minute)) {
 		t.Errorf("Stats of a slow rate = %+v", got)
 	}
+	check(t, f.SetLimit(ctx, "t", s.Topics[0].Limit))
+	if _, again := f.stats("t"); again.Throttled != 1 || !again.ThrottledUntil.Equal(s.Topics[0].ThrottledUntil) {
+		t.Errorf("Stats after the same limit was set again = %+v, want %+v", again, s.Topics[0])
+	}
 	for _, set := range []client.Limit{{Concurrency: 2}, {Concurrency: 2, Tag: "a"}, {Rate: 1, Burst: 2}} {
 		check(t, f.SetLimit(ctx, "t", set))
 		_, of := f.stats("t")

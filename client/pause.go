@@ -22,19 +22,19 @@ type PauseOptions struct {
 // Pause describes a paused topic. Times are by Redis's clock.
 type Pause struct {
 	Topic string
-	// Since is when Client.Pause paused it, zero if it did not; Until is when that ends, zero if it does not end
-	// by itself.
+	// Since is when Client.Pause paused it, zero if it did not; Until is when that ends, zero if only Resume
+	// ends it.
 	Since, Until time.Time
 	Note         string
 	// ThrottledSince and ThrottledUntil are the beginning and the end of a Client.Throttle; zero if there is none.
 	ThrottledSince, ThrottledUntil time.Time
 }
 
-// End returns when the topic is delivered again by itself, zero if it is not.
+// End returns when the topic is delivered again without Resume, zero if it is not.
 func (p Pause) End() time.Time { return store.Pause(p).End() }
 
 // Pause stops all deliveries of the topic, also to clients of the original, until Resume or until For is over.
-// Everything else goes on: jobs are pushed, fall due and become ready, are read, changed, removed and purged;
+// Everything else continues: jobs are pushed, fall due and become ready, are read, changed, removed and purged;
 // reserved jobs can be settled, and running handlers finish. Waiting consumers keep waiting. A topic without jobs,
 // or an unknown one, can be paused too.
 //

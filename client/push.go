@@ -17,8 +17,8 @@ import (
 
 // Message is a job as it is pushed and as a consumer gets it. Topic and Body must not be empty, because consumers
 // of the original drop such jobs (but see EmptyBody). All three may hold any bytes: an ID up to 4 KiB, a topic up
-// to 1 KiB, a body up to the 512 MiB of a Redis string. A body is sent in one piece, and others wait meanwhile, so
-// store bodies above a megabyte elsewhere.
+// to 1 KiB, a body up to the 512 MiB of a Redis string. A body is sent in one piece and delays other
+// calls, so store bodies above a megabyte elsewhere.
 type Message struct {
 	// ID identifies the job among all topics. If it is empty, Push makes one.
 	ID string `json:"id"`
@@ -26,11 +26,11 @@ type Message struct {
 	Topic string `json:"topic"`
 	// Body is the content of the job.
 	Body string `json:"body"`
-	// Headers are a few texts in addition to the body, such as a tenant or a trace. A name is 1 to 128 letters,
-	// digits, dots, underscores and hyphens; a value is UTF-8 without a zero byte; and all of them are at most 4 KiB
-	// as a JSON object. Consumers of the original do not see them. A push that replaces a job replaces its headers,
-	// too; one by a client of the original leaves them as they are. A group has those of its last push, and a
-	// follower its own.
+	// Headers are metadata, such as a tenant or a trace. A name is 1 to 128 letters, digits, dots, underscores and
+	// hyphens; a value is UTF-8 without a zero byte; and all of them are at most 4 KiB as a JSON object. Consumers of
+	// the original do not see them. A push that replaces a job replaces its headers, too, unless a client of the
+	// original makes it. A group has those of its last push, a job pushed with Follow its own, and a scheduled job
+	// those of its schedule.
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
@@ -97,7 +97,7 @@ func ID(id string) PushOption {
 // Replicas makes the push wait until n replicas of the Redis master have the job, 1 to 100, for up to the timeout,
 // 1 ms to 10 s. If fewer have it by then, the push returns a [ReplicasError] that says how many do; the job is
 // stored all the same. It reduces what a failover can lose, but guarantees nothing: a replica without the job may
-// be promoted, and the master may die before it answers. With Redis's min-replicas-to-write, a master that has
+// be promoted, and the master may die before it replies. With Redis's min-replicas-to-write, a master that has
 // noticed that it has no replicas accepts no jobs.
 //
 // Such pushes share batches with each other and not with other pushes. ctx ends them as it ends any push. The
@@ -162,10 +162,10 @@ func KeepEarlier() Policy { return Policy{name: "KeepEarlier", policy: store.Kee
 // KeepLater replaces the job, but keeps the later due time.
 func KeepLater() Policy { return Policy{name: "KeepLater", policy: store.KeepLater} }
 
-// Follow is Replace, but leaves a reserved job and its lease alone. The new job takes its place when that one is
-// acknowledged, popped or becomes a dead letter, but not before its own due time; of several such pushes the newest
-// counts. So no trigger is lost, and none is handled while the previous one is. If the consumer of the reserved job
-// dies, that job is retried first.
+// Follow is Replace, but leaves a reserved job and its lease alone. The new job waits behind it, and takes its place
+// when it is acknowledged, popped or becomes a dead letter, but not before its own due time. Of several such pushes
+// the newest is kept. So no trigger is lost, and none is handled while the previous one is. If the consumer of the
+// reserved job dies, that job is retried first.
 func Follow() Policy { return Policy{name: "Follow", policy: store.Follow} }
 
 // Debounce is Replace, except that the job falls due at the latest that long, up to 100 years, after the first of
@@ -176,17 +176,17 @@ func Debounce(longest time.Duration) Policy {
 	return Policy{"Debounce", store.Debounce(longest), longest, checkLength("debounce", longest, store.MaxDelay)}
 }
 
-// Once makes a push of the ID count once within the window, up to 100 years, whatever happens to the job: waiting,
-// reserved, done, dead or popped. Another push of it changes nothing and returns ErrExists, as does a push of an
-// existing ID. So a push can be repeated after a lost reply, and a trigger can be throttled. The window begins with
-// the push that counts, by Redis's clock. Remove frees the ID. Other pushes ignore the window and have none.
+// Once accepts one push of the ID within the window, up to 100 years, whatever happens to its job: waiting, reserved,
+// done, dead or popped. Another push with Once changes nothing and returns ErrExists, and so does the first one if
+// the ID has a job already. So a push can be repeated after a lost reply, and a trigger can be throttled. The window
+// begins with the accepted push, by Redis's clock. Remove frees the ID. Pushes without Once ignore the window.
 func Once(window time.Duration) Policy {
 	return Policy{name: "Once", policy: store.Once(window), wrong: checkLength("once", window, store.MaxDelay)}
 }
 
-// OnceAs is Once for pushes that should have the same content: one that does not count, and whose content differs
-// from the one that does, returns ErrReused, which is also ErrExists. The content is any text, such as message and
-// options as one string; Redis keeps a hash of it. It is not compared with pushes of the ID by other policies.
+// OnceAs is Once that also compares content: a refused push with other content than the accepted one returns
+// ErrReused, which is also ErrExists. The content is any string, such as message and options together; Redis keeps a
+// hash of it. It is not compared with pushes of the ID by other policies.
 func OnceAs(window time.Duration, content string) Policy {
 	p, sum := Once(window), sha256.Sum256([]byte(content))
 	p.policy = store.OnceAs(window, base64.RawStdEncoding.EncodeToString(sum[:16]))
@@ -206,8 +206,8 @@ func OnceAs(window time.Duration, content string) Policy {
 // breaks or the deadline passes before the reply, it is unknown whether the job was stored. Pushing it again under
 // the same ID is safe unless it may have been consumed by then; the Result has the ID, also one that Push made.
 //
-// While a node of a Redis Cluster is away, a push without an ID gets an ID of a healthy partition, unless the job
-// may be stored already. A push with an ID belongs to its partition, and fails after 3 s if that is away.
+// While a node of a Redis Cluster is unreachable, a push without an ID gets an ID of a healthy partition, unless the
+// job may be stored already. A push with an ID belongs to its partition, and fails after 3 s if that is unreachable.
 func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (Result, error) {
 	return c.push(ctx, m, store.Due{After: max(delay, 0)}, checkDelay(delay), opts)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Schedule is a periodic job: at each occurrence a server pushes a job to Topic with Body. Any number of servers
-// push exactly one. Its ID is "{name}@2026-11-23T07:00:00Z", with the occurrence in UTC, except under
-// Overlap "follow".
+// Schedule is a periodic job: at each occurrence a server pushes a job to Topic with Body. However many servers run,
+// each occurrence produces one job or is recorded as missed. The job's ID is "{name}@2026-11-23T06:00:00Z", with the
+// occurrence in UTC whatever the Zone, except under Overlap "follow".
 type Schedule struct {
 	// Name is unique among the schedules of all topics: up to 200 bytes without braces and control characters.
 	Name string
@@ -33,7 +33,7 @@ type Schedule struct {
 	// Topic, Body and Headers go into each job.
 	Topic, Body string
 	Headers     map[string]string
-	// Missed says what happens with occurrences that passed while no server ran or Redis was away: "once", which is
+	// Missed says what happens with occurrences that passed while no server ran or Redis was unreachable: "once", which is
 	// the default: the last one gets a job at once; "skip": it does unless it is more than a minute late; or "all":
 	// the last 100 do. Those without a job are counted and logged by the server.
 	Missed string
@@ -42,8 +42,8 @@ type Schedule struct {
 	//
 	// "follow" never has two jobs running at a time, and begins one after each occurrence. If a consumer has begun
 	// the last job, the occurrence's job is delivered when that one is done, under the last job's ID, like a push
-	// with Follow; of several such occurrences the newest counts. If nobody has begun the last job yet, it serves
-	// this occurrence too. Occurrences without a job of their own count as overlapped.
+	// with Follow; of several such occurrences the newest is kept. If no consumer has begun the last job yet, it
+	// serves this occurrence too. Occurrences without a job of their own count as overlapped.
 	Overlap string
 	// Jitter is the most that a job is delayed at random. 0 means not at all.
 	Jitter time.Duration
@@ -55,7 +55,7 @@ type Schedule struct {
 type ScheduleInfo struct {
 	// Schedule can be passed to Schedules.Set again. It has either Cron or Every.
 	Schedule
-	// Owner is who keeps it, see Schedules.SetAll; empty if nobody does.
+	// Owner is who keeps it, see Schedules.SetAll; empty if it has none.
 	Owner string
 	// Next is the next occurrence, zero if there is none.
 	Next time.Time
@@ -92,7 +92,7 @@ func (c *Client) Schedules() *Schedules { return &Schedules{c} }
 // next occurrence is computed anew; otherwise it stays. Overdue occurrences of the old spec are treated as Missed
 // says. A paused schedule stays paused.
 //
-// Mistakes are ErrInvalid, with their place in Cron. It returns ErrExists if there is a job with the ID
+// A wrong schedule is ErrInvalid; the message points at the faulty field of Cron. Set returns ErrExists if there is a job with the ID
 // "{name}@schedule", under which it would be stored.
 func (s *Schedules) Set(ctx context.Context, schedule Schedule) (next time.Time, err error) {
 	checked, wrong := schedule.check()
@@ -167,7 +167,7 @@ func checkChoice(field, choice string, choices ...string) error {
 
 // SetAll makes these the schedules of owner: it stores new and changed ones as Set does, and removes all others of
 // that owner. Schedules of other owners stay. So a program can define its schedules in code and set them when it
-// starts. It returns the names of those that were stored or removed. An owner is a text of 1 to 200 bytes; the
+// starts. It returns the names of those that were stored or removed. An owner is a name of 1 to 200 bytes; the
 // daemon's configuration file is "file". If one schedule is invalid, nothing is changed.
 func (s *Schedules) SetAll(ctx context.Context, owner string, schedules []Schedule) (changed []string, err error) {
 	checked, wrong := checkSchedules(owner, schedules)

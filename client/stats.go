@@ -33,7 +33,7 @@ type TopicStats struct {
 	// ThrottledUntil is when, by Redis's clock, Limit.Rate allows the next throttled job; zero if it does now, or
 	// if jobs wait for a slot. What Client.Throttle stops is in Paused.
 	ThrottledUntil time.Time
-	// Untagged is how many ready jobs lack Limit.Tag and are in other partitions than those that have it: nobody
+	// Untagged is how many ready jobs lack Limit.Tag and are in other partitions than those that have it: no consumer
 	// can reserve them. They do not count as Throttled. Set a Limit without a Tag, or push them again with IDs
 	// that have it.
 	Untagged int

@@ -164,9 +164,9 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // longest. A server of the original wakes nobody, so its jobs are found by checks once a second; a Redis user may
 // lack permission to subscribe, and then the Client polls every 50 ms.
 //
-// While Redis is away or accepts no writes, BPop keeps trying, for 3 s or until the timeout ends, and then returns the
+// While Redis is unreachable or accepts no writes, BPop keeps trying, for 3 s or until the timeout ends, and then returns the
 // error instead of ErrEmpty. A BPop that lost a reply and then got
-// another job returns that job; only Hooks.Lost is told of the loss.
+// another job returns that job; only Hooks.Lost reports the loss.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)
 	got, err := c.take(ctx, "bpop", wait.Request{Topics: topics, N: 1, Waits: true}, timeout, checkTimeout(timeout))

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -24,9 +25,13 @@ func ExampleServer_Run() {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	s, err := server.New(r, server.Options{})
+	moved := make(chan server.Moved, 1)
+	s, err := server.New(r, server.Options{Hooks: server.Hooks{Moved: func(_ string, m server.Moved) { moved <- m }}})
 	if err != nil {
 		log.Fatal(err)
+	}
+	if err := s.Check(context.Background()); errors.Is(err, server.ErrRefused) {
+		log.Fatal(err) // such as a wrong password; with other errors, Run keeps trying
 	}
 	c, err := client.New(r)
 	if err != nil {
@@ -45,10 +50,13 @@ func ExampleServer_Run() {
 		log.Fatal(err)
 	}
 	fmt.Println(m.Body)
+	late := (<-moved).Late
+	fmt.Println("within a minute:", late.Quantile(1) <= time.Minute, "jobs:", late.Jobs())
 
 	stop() // finishes the current batch
 	fmt.Println(<-ended)
 	// Output:
 	// 1001
+	// within a minute: true jobs: 1
 	// <nil>
 }

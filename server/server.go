@@ -161,7 +161,7 @@ func (s *Server) Pass(ctx context.Context) error {
 }
 
 // Run moves jobs until ctx is done, and then returns nil: cancelling ctx is how to stop it. It finishes the current batch
-// first. If Redis does not answer within 4 s, Run returns without the answer; the batch is atomic.
+// first. If Redis does not respond within 4 s, Run returns without the response; the batch is atomic.
 //
 // The first pass runs at once. After each pass Run sleeps until the next job falls due, but at most for the interval. Our
 // clients announce a job that falls due before all others; jobs of other clients are found by the next pass. Passes never

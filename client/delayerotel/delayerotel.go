@@ -6,12 +6,12 @@
 //
 //   - A push has a PRODUCER span. Its context travels in the job's headers, as traceparent and tracestate.
 //   - A worker's handler, or what is between client.Delivery.Handling and its end, has a CONSUMER span, and its context. A link leads
-//     to the push. The span is not a child of the push, because a trace that goes on for days is of little use; see WithParent.
+//     to the push. The span is not a child of the push, so that traces don't span days; see WithParent.
 //   - A call that settles jobs has a CLIENT span. A worker's is a child of the handler's span.
 //   - Pop, BPop and Reserve have a CLIENT span with links to the pushes, if they return jobs or fail. A wait
 //     without a job, Fetch, with which workers take their jobs, and calls that extend leases have none.
 //
-// ErrExists and ErrExhausted are answers, not errors of a span.
+// ErrExists and ErrExhausted are results, not errors of a span.
 //
 // # Metrics
 //

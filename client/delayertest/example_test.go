@@ -182,8 +182,13 @@ func ExampleDelayer_Now() {
 	defer t.end()
 
 	d := delayertest.New(t)
+	c, err := client.Open(d.URL()) // or d.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
 	due := d.Now().Add(24 * time.Hour)
-	if _, err := d.Client().PushAt(t.Context(), client.Message{Topic: "remind", Body: "1001"}, due); err != nil {
+	if _, err := c.PushAt(t.Context(), client.Message{Topic: "remind", Body: "1001"}, due); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println(d.Due(t, "remind", 24*time.Hour).Due.Equal(due))

@@ -5,38 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
 )
-
-// A worker handles the jobs of its mux's topics until its context ends.
-func ExampleWorker() {
-	c, err := client.Open(redisURL) // "redis://127.0.0.1:6379"
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-	// In another program: close the order if it is not paid in time.
-	m := client.Message{ID: "order-1", Topic: "close_order", Body: "order-1 was not paid"}
-	if _, err := c.Push(context.Background(), m, 20*time.Millisecond); err != nil {
-		log.Fatal(err)
-	}
-
-	ctx, stop := context.WithCancel(context.Background()) // usually from signal.NotifyContext
-	mux := worker.NewMux()
-	mux.HandleFunc("close_order", func(ctx context.Context, job *worker.Job) error {
-		fmt.Println(job.Body, "at attempt", job.Attempt)
-		stop()
-		return nil
-	})
-	if err := worker.New(c, mux, worker.Options{Concurrency: 20}).Run(ctx); err != nil {
-		log.Fatal(err)
-	}
-	// Output: order-1 was not paid at attempt 1
-}
 
 // The jobs of one topic. Producers push what the handler takes.
 func ExampleRun() {
@@ -62,6 +38,32 @@ func ExampleRun() {
 		log.Fatal(err)
 	}
 	// Output: Ann ordered order-1
+}
+
+// A worker handles the jobs of its mux's topics until its context ends.
+func ExampleWorker() {
+	c, err := client.Open(redisURL) // "redis://127.0.0.1:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	// In another program: close the order if it is not paid in time.
+	m := client.Message{ID: "order-1", Topic: "close_order", Body: "order-1 was not paid"}
+	if _, err := c.Push(context.Background(), m, 20*time.Millisecond); err != nil {
+		log.Fatal(err)
+	}
+
+	ctx, stop := context.WithCancel(context.Background()) // usually from signal.NotifyContext
+	mux := worker.NewMux()
+	mux.HandleFunc("close_order", func(ctx context.Context, job *worker.Job) error {
+		fmt.Println(job.Body, "at attempt", job.Attempt)
+		stop()
+		return nil
+	})
+	if err := worker.New(c, mux, worker.Options{Concurrency: 20}).Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: order-1 was not paid at attempt 1
 }
 
 // Bodies of typed values are JSON.
@@ -126,29 +128,32 @@ func ExampleHandleWith() {
 	// Output: 3 [a b c]
 }
 
-// Middleware wraps all handlers.
+// Middleware wraps all handlers. It gets a panic as an error.
 func ExampleMux_Use() {
 	handled := make(chan bool)
+	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	mux := worker.NewMux()
 	mux.Use(func(next worker.Handler) worker.Handler {
 		return worker.HandlerFunc(func(ctx context.Context, job *worker.Job) error {
-			fmt.Println("begin", job.ID)
 			err := next.Handle(ctx, job)
-			fmt.Println("end", job.ID, err)
-			handled <- true
+			if panicked := new(worker.PanicError); errors.As(err, &panicked) {
+				log.Error("panic", append(job.LogArgs(), "value", panicked.Value)...)
+				err = worker.Bury(err)
+			}
 			return err
 		})
 	})
-	mux.HandleFunc("used", func(context.Context, *worker.Job) error {
-		fmt.Println("handle")
-		return nil
-	})
+	mux.HandleFunc("used", func(context.Context, *worker.Job) error { panic("no such page") })
+	hooks := worker.Hooks{Buried: func(*worker.Job, error) { handled <- true }}
 
-	run(mux, client.Message{ID: "job-2", Topic: "used", Body: "body"}, handled)
-	// Output:
-	// begin job-2
-	// handle
-	// end job-2 <nil>
+	runWith(mux, worker.Options{Hooks: hooks, Logger: quiet}, client.Message{ID: "job-2", Topic: "used", Body: "body"}, handled)
+	// Output: level=ERROR msg=panic topic=used job=job-2 attempt=1 value="no such page"
 }
 
 // The other service returns the time of the next try.
@@ -218,7 +223,7 @@ func ExampleBury() {
 	// Output: job-4 is a dead letter: no such customer
 }
 
-// One topic has priority; another is limited to two at a time and ten per second.
+// One topic has priority; another is limited to two at a time and ten per second, and never waits more than an hour for a retry.
 func ExampleTopicOptions() {
 	handled := make(chan bool)
 	handle := func(_ context.Context, job *worker.Job) error {
@@ -228,7 +233,9 @@ func ExampleTopicOptions() {
 	}
 	mux := worker.NewMux()
 	mux.HandleFunc("urgent", handle, worker.TopicOptions{Priority: 1})
-	mux.HandleFunc("report", handle, worker.TopicOptions{Concurrency: 2, Rate: 10})
+	mux.HandleFunc("report", handle, worker.TopicOptions{Concurrency: 2, Rate: 10, Backoff: func(job *worker.Job, err error) time.Duration {
+		return min(worker.DefaultBackoff(job, err), time.Hour)
+	}})
 
 	run(mux, client.Message{Topic: "report", Body: "body"}, handled)
 	// Output: report

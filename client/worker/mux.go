@@ -80,7 +80,7 @@ func (m *Mux) Use(middleware ...Middleware) {
 }
 
 // Handle registers the topic's handler, with TopicOptions if it needs any. A topic can have only one handler, and one
-// TopicOptions; Run returns an error for mistakes.
+// TopicOptions; otherwise Run returns an error.
 func (m *Mux) Handle(name string, h Handler, options ...TopicOptions) {
 	t := topic{name: name, handler: h}
 	if len(options) > 0 {

@@ -14,7 +14,7 @@ import (
 // package delayertest.
 //
 // It returns the job and the handler's error, which is also client.ErrLeaseLost if the lease was lost
-// meanwhile or the result could not be stored. A nil job means that none was handled, and the error tells
+// or the result could not be stored. A nil job means that none was handled, and the error tells
 // why: client.ErrEmpty if none is ready, client.ErrInvalid if the topic has no handler or the worker is
 // misconfigured.
 //

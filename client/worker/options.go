@@ -33,7 +33,7 @@ type Options struct {
 	// Grace is how long handlers may continue when the worker stops, before their contexts end. 0 means 10 s,
 	// a negative value no time.
 	Grace time.Duration
-	// StuckAfter is how long a handler may go on after its context has ended because of its timeout or a lost lease. Then the
+	// StuckAfter is how long a handler may continue after its context has ended because of its timeout or a lost lease. Then the
 	// worker gives it up: the attempt has failed, the job is retried or buried like any other, and another handler gets the
 	// slot; see Hooks.Stuck. 0 means 10 s, a negative value never.
 	StuckAfter time.Duration

@@ -300,7 +300,7 @@ func Bury(err error) error {
 	return &verdict{err: err, kind: bury}
 }
 
-// PanicError is a panic of a handler as an error. Its text has the stack.
+// PanicError is a panic of a handler as an error. Error includes the stack.
 type PanicError struct {
 	Value any
 	Stack []byte

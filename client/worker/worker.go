@@ -45,7 +45,7 @@ type Worker struct {
 	options Options
 }
 
-// New returns a Worker. Mistakes in the mux or the options are errors of Run.
+// New returns a Worker. If the mux or the options are wrong, Run returns an error.
 func New(c *client.Client, mux *Mux, o Options) *Worker {
 	return &Worker{client: c, mux: mux, options: o}
 }

@@ -3,42 +3,49 @@
 package main
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The shop in Go closes only the unpaid order, and sends both reminders.
-func TestExampleShop(t *testing.T) {
+// The service in Go closes only the order that is not paid, mails its customer, and stops when it is told to. What else it does is
+// tested in its folder.
+func TestExampleOrders(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	redis := redistest.Start(t)
 	server := newSite(t, redis.Addr)
 	server.start(t)
-	program := filepath.Join(server.dir, "shop")
-	if out, err := exec.Command("go", "build", "-o", program, "../../examples/shop").CombinedOutput(); err != nil {
+	program := filepath.Join(server.dir, "orders")
+	if out, err := exec.Command("go", "build", "-o", program, "../../examples/orders").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	shop := startCommand(t, server.dir, os.Environ(), exec.Command(program, "-redis", "redis://"+redis.Addr, "-to-pay", "5s"))
-	if code := shop.wait(); code != 0 {
-		t.Errorf("it ends with %d: %s", code, shop.stderr)
-	}
-	out := shop.stdout.String()
-	for _, want := range []string{"order 1001 is paid, its job was waiting\n", "order 1002 is closed\n", "reminder to ann@example.com\n", "reminder to bob@example.com\n"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("it does not print %q:\n%s", want, out)
+	orders := startCommand(t, server.dir, os.Environ(), exec.Command(program, "-redis", "redis://"+redis.Addr, "-listen", "127.0.0.1:0", "-to-pay", "5s"))
+	orders.expect(orders.stderr, "listening on ")
+	_, address, _ := strings.Cut(strings.TrimSpace(orders.stderr.String()), "listening on ")
+	for _, path := range []string{"/orders", "/orders", "/orders/1/paid"} {
+		answer, err := http.Post("http://"+address+path, "", nil)
+		check(t, err)
+		answer.Body.Close()
+		if answer.StatusCode >= 300 {
+			t.Fatalf("POST %s: %s", path, answer.Status)
 		}
 	}
-	if strings.Contains(out, "order 1001 is closed") {
-		t.Errorf("a paid order is closed:\n%s", out)
+	orders.expect(orders.stderr, "mail: order 2 is closed\n")
+	orders.signal(syscall.SIGTERM)
+	orders.ends(0)
+	if strings.Contains(orders.stderr.String(), "order 1 is closed") {
+		t.Errorf("a paid order is closed: %s", orders.stderr)
 	}
 }
 
-// The shop in PHP does the same.
+// The scripts in PHP close only the order that is not paid.
 func TestExamplePHP(t *testing.T) {
 	if _, err := exec.LookPath("php"); err != nil {
 		t.Skip("php is not installed; make e2e installs it")

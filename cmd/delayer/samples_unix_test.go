@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/mix-basic/delayer/internal/docs"
@@ -28,12 +29,17 @@ func TestShellSamples(t *testing.T) {
 		pages, err := filepath.Glob(pattern)
 		check(t, err)
 		for _, page := range pages {
-			if strings.HasSuffix(page, ".zh-CN.md") {
+			if strings.HasSuffix(page, ".zh-CN.md") || strings.HasSuffix(page, "tutorial.md") { // which TestTutorial runs
 				continue
 			}
 			var commands []sampleCommand
+			program := "package main\n\nimport _ \"github.com/mix-basic/delayer/client\"\n\nfunc main() {}\n"
 			for _, sample := range docs.Samples(read(t, page)) {
 				switch sample.Language {
+				case "go":
+					if strings.Contains(sample.Text, "\nfunc main() {") {
+						program = sample.Text
+					}
 				case "sh":
 					commands = append(commands, commandsOf(sample, "")...)
 				case "console":
@@ -43,7 +49,7 @@ func TestShellSamples(t *testing.T) {
 			if count += len(commands); len(commands) > 0 {
 				t.Run(filepath.Base(page), func(t *testing.T) {
 					t.Parallel()
-					runSamples(t, commands)
+					runSamples(t, commands, program)
 				})
 			}
 		}
@@ -84,15 +90,15 @@ type sampleShell struct {
 	token string // of the last lease shown
 }
 
-func runSamples(t *testing.T, commands []sampleCommand) {
+func runSamples(t *testing.T, commands []sampleCommand, program string) {
 	db := redistest.Start(t)
 	s := sampleShell{site: newSite(t, db.Addr, "partitions = 2", "[http]", "listen = 127.0.0.1:0")}
 	host, port, _ := strings.Cut(db.Addr, ":")
 	s.redis = "redis-cli -h " + host + " -p " + port + " "
 	bin := t.TempDir()
-	program, err := filepath.Abs(binary)
+	delayer, err := filepath.Abs(binary)
 	check(t, err)
-	check(t, os.Symlink(program, filepath.Join(bin, "delayer")))
+	check(t, os.Symlink(delayer, filepath.Join(bin, "delayer")))
 	project, err := filepath.Abs("../..")
 	check(t, err)
 	check(t, os.Symlink(project, filepath.Join(filepath.Dir(s.dir), "delayer")))
@@ -102,7 +108,7 @@ func runSamples(t *testing.T, commands []sampleCommand) {
 		mod += "\nreplace github.com/mix-basic/delayer => ../delayer\n"
 	}
 	write(t, filepath.Join(s.dir, "go.mod"), mod)
-	write(t, filepath.Join(s.dir, "main.go"), "package main\n\nimport _ \"github.com/mix-basic/delayer/client\"\n\nfunc main() {}\n")
+	write(t, filepath.Join(s.dir, "main.go"), strings.Replace(program, "redis://127.0.0.1:6379", "redis://"+db.Addr+"?partitions=2", 1))
 	s.env = append(environment(t, "DELAYER_HTTP_LISTEN=127.0.0.1:0"), "PATH="+bin+":"+os.Getenv("PATH"))
 	s.env = append(s.env, goEnvironment()...)
 	serving := newSite(t, db.Addr, "partitions = 2", "[http]", "listen = 127.0.0.1:0")
@@ -148,6 +154,17 @@ func (s *sampleShell) run(t *testing.T, c sampleCommand) {
 		return
 	case strings.HasPrefix(text, "make "):
 		s.output(t, c, strings.Replace(text, "make ", "make -n -C ../delayer ", 1))
+		return
+	case strings.HasPrefix(text, "go mod init"):
+		check(t, os.Remove(filepath.Join(s.dir, "go.mod")))
+	case text == "go run .":
+		s.output(t, c, "go build -o program .")
+		p := startCommand(t, s.dir, s.env, exec.Command("./program"))
+		p.expect(p.stderr, "closing order 1002")
+		p.signal(syscall.SIGINT)
+		if p.ends(0); strings.Contains(p.stderr.String(), "order 1001") {
+			t.Errorf("line %d: the cancelled job is handled: %s", c.line, p.stderr)
+		}
 		return
 	case strings.HasPrefix(text, "delayer worker"):
 		s.stopped(t, text, "the worker has started")

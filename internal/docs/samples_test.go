@@ -18,11 +18,11 @@ import (
 // others use the redis samples, and tests of metrics those for Prometheus.
 var languages = []string{"go", "sh", "console", "ini", "conf redis.conf", "conf sentinel.conf", "conf logrotate", "redis", "yaml", "json", "go.mod", "php", "python", "java", "ts", "text"}
 
-// samplesOf returns a page's samples in a language.
+// samplesOf returns a page's samples in a language, without those that are files of their own.
 func samplesOf(t *testing.T, page, language string) (samples []string) {
 	t.Helper()
 	for _, s := range Samples(pages(t)[page]) {
-		if s.Language == language {
+		if s.Language == language && s.File == "" {
 			samples = append(samples, s.Text)
 		}
 	}
@@ -48,20 +48,25 @@ func TestSamplesNameTheirLanguage(t *testing.T) {
 var imported = []string{"context", "errors", "fmt", "github.com/gomodule/redigo/redis", "github.com/mix-basic/delayer/client", "github.com/mix-basic/delayer/client/delayertest",
 	"github.com/mix-basic/delayer/client/worker", "github.com/mix-basic/delayer/server", "log/slog", "net/http", "os", "testing", "time"}
 
-// TestGoSamplesCompile compiles the first Go sample of each page exactly as printed, and with it the others, which continue it. It runs vet
-// and, in the long form, staticcheck. The programs are written to a folder of this module, so that what they import is compiled once for all tests.
+// TestGoSamplesCompile compiles the first Go sample of each page exactly as printed, and with it the others, which continue it; samples that
+// name their files are one program. It runs vet and, in the long form, staticcheck. The programs are written to a folder of this module, so that what they import is compiled once for all tests.
 func TestGoSamplesCompile(t *testing.T) {
 	folder, err := os.MkdirTemp("testdata", "samples-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	count := 0
-	for page := range pages(t) {
+	for page, text := range pages(t) {
+		name := strings.NewReplacer("/", "_", ".", "_").Replace(page)
+		for _, s := range Samples(text) {
+			if s.Language == "go" && s.File != "" {
+				write(t, filepath.Join(folder, name+"_files", s.File), s.Text)
+			}
+		}
 		samples := samplesOf(t, page, "go")
 		if len(samples) == 0 {
 			continue
 		}
 		count += len(samples)
-		name := strings.NewReplacer("/", "_", ".", "_").Replace(page)
 		write(t, filepath.Join(folder, name+"_first", "main.go"), samples[0])
 		write(t, filepath.Join(folder, name, "main.go"), samples[0])
 		rest, header := strings.Join(samples[1:], "\n"), "package main\n\nimport (\n"
