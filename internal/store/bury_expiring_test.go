@@ -16,7 +16,11 @@ func expiresIn(left time.Duration, id, topic string, fields ...any) []command {
 	return append(ready(id, topic), command{"PEXPIRE", bucket, left.Milliseconds()}, append(command{"HSET", bucket, "topic", topic}, fields...))
 }
 
-// A job with options that is about to expire at the delivery end of its queue becomes a dead letter. One without may be the original's.
+// pushedTo seeds that clients of ours push to the topic.
+func pushedTo(topic string) []command { return []command{{"ZADD", "delayer:pushed_topics", 0, topic}} }
+
+// A job that is about to expire at the delivery end of its queue becomes a dead letter, unless it may be the original's and nothing of ours
+// was done with its topic.
 func TestSweepBuriesJobsThatExpire(t *testing.T) {
 	const week, day = 7 * 24 * time.Hour, 24 * time.Hour
 	kept := func(lifetime time.Duration) []any {
@@ -35,8 +39,14 @@ func TestSweepBuriesJobsThatExpire(t *testing.T) {
 		{"kept for a day", [][]command{expiresIn(9*time.Minute, "a", "t", kept(day)...)}, []string{"a"}, "expired: nobody took it within 1d", nil},
 		{"in the last twentieth of a short lifetime", [][]command{expiresIn(58*time.Second, "a", "t", kept(20*time.Minute)...)}, []string{"a"}, "expired: nobody took it within 20m", nil},
 		{"before the last twentieth", [][]command{expiresIn(70*time.Second, "a", "t", kept(20*time.Minute)...)}, nil, "", []string{"a"}},
-		{"without options", [][]command{expiresIn(time.Minute, "a", "t")}, nil, "", []string{"a"}},
-		{"behind one without options", [][]command{expiresIn(time.Minute, "a", "t"), expiresIn(time.Minute, "b", "t", ours...)}, nil, "", []string{"a", "b"}},
+		{"plain, of the original's topic", [][]command{expiresIn(time.Minute, "a", "t"), pushedTo("u")}, nil, "", []string{"a"}},
+		{"plain, of our topic", [][]command{expiresIn(119*time.Second, "a", "t"), pushedTo("t")}, []string{"a"}, "expired: nobody took it", nil},
+		{"plain, before", [][]command{expiresIn(3*time.Minute, "a", "t"), pushedTo("t")}, nil, "", []string{"a"}},
+		{"plain, returned", [][]command{expiresIn(119*time.Second, "a", "t", "lease", "1 1 0 0")}, []string{"a"}, "expired: nobody took it", nil},
+		{"plain, returned, before", [][]command{expiresIn(3*time.Minute, "a", "t", "lease", "1 1 0 0")}, nil, "", []string{"a"}},
+		{"with options, of our topic", [][]command{expiresIn(70*time.Second, "a", "t", kept(20*time.Minute)...), pushedTo("t")}, nil, "", []string{"a"}},
+		{"where it is unknown whose topic it is", [][]command{expiresIn(time.Minute, "a", "t"), text("pushed_topics")}, nil, "", []string{"a"}},
+		{"behind one of the original's", [][]command{expiresIn(time.Minute, "a", "t"), expiresIn(time.Minute, "b", "t", ours...)}, nil, "", []string{"a", "b"}},
 		{"without an end", [][]command{expiresIn(time.Minute, "a", "t", ours...), {{"PERSIST", "delayer:job_bucket:a"}}}, nil, "", []string{"a"}},
 		{"behind ghosts, before a job that is kept", [][]command{ghosts("t", 2), expiresIn(time.Minute, "a", "t", ours...), expiresIn(time.Minute, "b", "t", ours...), expiresIn(week, "c", "t", ours...)},
 			[]string{"a", "b"}, "expired: nobody took it within 7d", []string{"c"}},

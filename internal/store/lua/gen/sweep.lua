@@ -112,6 +112,7 @@ local topics_due = prefix .. 'topics_due'
 local once = prefix .. 'once'
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
+local pushed_topics = prefix .. 'pushed_topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
@@ -136,18 +137,25 @@ local function is_queued(topic, id)
 end
 
 -- Redis deletes a job at the end of its lifetime, with its body, so it is buried before: in the last FRACTION of its lifetime, EARLY ms at
--- most. A job without options may be one of the original's clients, with another lifetime: it is left to expire. So is one whose burial fails.
-local FRACTION, EARLY, BURIED = 1 / 20, 600000, 20
+-- most. The lifetime of a job without options is unknown, as it may be one of the original's clients. It is buried in its last LATE ms, if a
+-- consumer of ours has reserved it or clients of ours push to its topic (is_ours), else it is left to expire. So is one whose burial fails.
+local FRACTION, EARLY, LATE, BURIED = 1 / 20, 600000, 120000, 20
 
 -- Makes a dead letter of the topic's job if it is about to expire. Returns whether it did.
-local function bury_expiring(id, topic)
+local function bury_expiring(id, topic, is_ours)
   local name = buckets .. id
   local ttl = pcall('PTTL', name)
   if type(ttl) ~= 'number' or ttl < 0 or ttl > EARLY then return false end
   local job = pcall('HMGET', name, 'options', 'lease')
-  if not job[1] then return false end
-  local _, _, lifetime = read_options(job[1])
-  if ttl > lifetime * FRACTION then return false end
+  if job.err or not (is_ours or job[1] or job[2]) then return false end
+  local reason, early = 'expired: nobody took it', LATE
+  if job[1] then
+    local _, _, lifetime = read_options(job[1])
+    local days = lifetime / 86400000
+    reason = reason .. ' within ' .. (days >= 1 and string.format('%.4gd', days) or string.format('%.4gm', days * 1440))
+    early = lifetime * FRACTION
+  end
+  if ttl > early then return false end
   local dead_topics = prefix .. 'dead_topics'
   local function unlist(topic, id)
     local list = dead_lists .. topic
@@ -215,6 +223,10 @@ local function bury_expiring(id, topic)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
   end
+  local function register_push(topic, seconds, due)
+    register_use(topic, seconds, due)
+    redis.pcall('ZADD', pushed_topics, 'GT', used_at(seconds), topic)
+  end
   local function follow_up(id, from)
     local name = buckets .. id
     local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
@@ -241,12 +253,10 @@ local function bury_expiring(id, topic)
       redis.call('ZADD', pool, score_of(math.max(due, now)), id)
       announce(score_of(math.max(due, now)), math.max(due - now, 0))
     end
-    register_use(topic, now / 1000, due / 1000)
+    register_push(topic, now / 1000, due / 1000)
   end
   if pcall('PERSIST', name) ~= 1 then return false end -- the first write; after it, Redis refuses nothing at maxmemory
   local followed = has_follower(job[2])
-  local days = lifetime / 86400000
-  local reason = 'expired: nobody took it within ' .. (days >= 1 and string.format('%.4gd', days) or string.format('%.4gm', days * 1440))
   if bury(id, name, topic, reason, '', followed) then
     pcall('PEXPIRE', name, ttl)
     return false
@@ -260,7 +270,7 @@ local some_paused = pcall('EXISTS', pauses) == 1
 
 -- Drops entries without a job from the end of the topic's queue or, if it is paused, of its parked jobs, and adds IDs that have no job to
 -- gone. Jobs that are about to expire become dead letters, and are added to buried. Returns whether that is done; or an error reply.
-local function sweep(topic, gone, buried)
+local function sweep(topic, is_ours, gone, buried)
   local queue, count = queues .. topic, 1
   if some_paused and pcall('EXISTS', queue) == 0 then queue = parked_queues .. topic end
   while entries_left > 0 do
@@ -270,7 +280,7 @@ local function sweep(topic, gone, buried)
     local found, misrouted, used, more = {}, {}, 0, #ids == count
     for i = #ids, 1, -1 do
       local id, owner = ids[i], not waits[i] and pcall('HGET', buckets .. ids[i], 'topic')
-      local expires = owner == topic and bury_expiring(id, topic)
+      local expires = owner == topic and bury_expiring(id, topic, is_ours)
       if owner == topic and not expires or unreadable(owner) then
         more = false
         break
@@ -348,9 +358,10 @@ for i = 1, #page, 2 do names[#names + 1] = page[i] end
 local has_limit = #names > 0 and pcall('HMGET', limits, unpack(names))
 local counts = #names > 0 and reserved_of(names, has_limit)
 local dues = #names > 0 and redis.call('ZMSCORE', topics_due, unpack(names))
+local pushed = #names > 0 and pcall('ZMSCORE', pushed_topics, unpack(names)) -- when clients of ours registered; an error has no topic
 for k, topic in ipairs(names) do
   local score, gone, buried = page[2 * k], {}, {}
-  local done = sweep(topic, gone, buried)
+  local done = sweep(topic, pushed[k], gone, buried)
   if #buried > 0 then table.insert(reply[6], topic) table.insert(reply[6], buried) end
   if #gone > 0 then reply[#reply + 1], reply[#reply + 2] = topic, gone end
   if type(done) == 'table' then
@@ -369,6 +380,7 @@ for k, topic in ipairs(names) do
       pcall('ZADD', known_topics, 'XX', used_at(now_s), topic)
     else
       redis.call('ZREM', known_topics, topic)
+      pcall('ZREM', pushed_topics, topic)
       reply[4] = reply[4] + 1
     end
   end
