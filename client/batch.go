@@ -43,8 +43,8 @@ type Result struct {
 // to Once in different groups. Up to two chunks are in flight at a time, or one if they are for groups. After an
 // error from Redis or the network no further chunk is sent.
 //
-// With several partitions (PoolOptions.Partitions) each chunk belongs to one. In a cluster two chunks for each partition are in flight, and an error from
-// one partition does not stop the others.
+// With several partitions (PoolOptions.Partitions) each chunk belongs to one, and all this holds for each of them: they are served one after the other, in
+// a cluster several at a time, and an error from Redis for one does not stop the others.
 func (c *Client) PushBatch(ctx context.Context, jobs []Item, opts ...PushOption) (results []Result, err error) {
 	if c != nil && c.hooks.push != nil {
 		var done func([]Result, error)

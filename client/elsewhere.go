@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
@@ -12,28 +11,23 @@ import (
 // maxElsewhere is how many other nodes a push without an ID tries, each of which may take redisconn.RetryWindow.
 const maxElsewhere = 2
 
-// pushNew pushes a job whose ID the Client made. If it is certain that nothing was stored, it tries IDs of partitions on
+// pushNew pushes a job whose ID the Client made. If it is certain that nothing was stored, it tries IDs of jobs on
 // other nodes. After a lost reply the job may be stored, and another ID would store it twice.
 func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed) error {
 	err := pushes.Do(ctx, c.fleet.Of(job.ID), *job)
 	for tried := map[string]bool{}; mayTryElsewhere(ctx, err) && len(tried) < maxElsewhere; {
 		addr, unknown := c.fleet.Of(job.ID).Addr(ctx)
 		tried[addr] = true
-		isTried := func(s *store.Store) bool {
-			addr, _ := s.Addr(ctx)
-			return tried[addr]
-		}
-		if unknown != nil || !slices.ContainsFunc(c.fleet.Stores, func(s *store.Store) bool { return !isTried(s) }) {
+		id := c.fleet.NewIDElsewhere(ctx, tried)
+		if unknown != nil || id == "" {
 			break
 		}
-		for isTried(c.fleet.Of(job.ID)) {
-			job.ID = store.NewID()
-		}
+		job.ID = id
 		err = pushes.Do(ctx, c.fleet.Of(job.ID), *job)
 	}
 	return err
 }
 
 func mayTryElsewhere(ctx context.Context, err error) bool {
-	return batch.IsNotDone(err) && store.Temporary(err) && !errors.Is(err, ErrClosed) && ctx.Err() == nil
+	return !isStored(err) && batch.IsNotDone(err) && store.Temporary(err) && !errors.Is(err, ErrClosed) && ctx.Err() == nil
 }

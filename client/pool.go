@@ -44,7 +44,8 @@ type PoolOptions struct {
 	// }, or else the whole ID: jobs whose IDs have the same tag are kept together. A topic is served from all
 	// partitions, and its order holds within each; priorities and weights of a worker's topics have less effect,
 	// because one call fetches several topics of one partition. The number is chosen once, and must be the same in all
-	// programs: calls of others return an error.
+	// programs: calls of others return an error. A server's errors name the partition, and its log records about one have
+	// the attribute "partition", the number.
 	Partitions int
 	// TLS turns encryption on. An empty ServerName means the host in Addr; with sentinels, each server's own host.
 	TLS *tls.Config

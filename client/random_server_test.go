@@ -137,6 +137,6 @@ func oldRemoveStep(r *modelRun) {
 func oldPassStep(r *modelRun) {
 	r.old.oldServer(int64(r.model.now))
 	r.model.pass(false)
-	check(r.TB, errOf(r.jobs.Stores[0].KeepPaused("0", 1).Do(r.TB.Context()))) // before a consumer gets a job that the pass has made ready
+	check(r.TB, errOf(r.jobs.Stores[0].KeepPaused("0").Do(r.TB.Context()))) // before a consumer gets a job that the pass has made ready
 	r.note("old server", nil, nil)
 }

@@ -3,6 +3,7 @@ package logger
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -78,7 +79,7 @@ func appendAttr(b []byte, a slog.Attr) []byte {
 }
 
 // titles are the keys that a text line writes in another way.
-var titles = map[string]string{"topic": "Topic", "ids": "IDs", "partition": "Partition"}
+var titles = map[string]string{"topic": "Topic", "ids": "IDs"}
 
 // listOf reports whether the value is a list of texts, which may be invalid UTF-8.
 func listOf(v slog.Value) (list [][]byte, ok bool) {
@@ -199,4 +200,75 @@ func looksEscaped(s []byte) bool {
 	}
 	r, size := utf8.DecodeRune(s)
 	return strings.ContainsRune(`nrtxu\`, r) || isHidden(r, size)
+}
+
+// Handler is for slog.New. Records up to [slog.LevelInfo] become [info] lines of the access log, those from
+// [slog.LevelWarn] [error] lines of the error log, and those between them, such as the end of an error,
+// [info] lines of the error log. There is no debug level. The time is when the line is written.
+//
+// Attributes follow the message in the original's format,
+//
+//	message, Topic: topic, IDs: [id1,id2]
+//
+// for the keys "topic" and "ids"; other keys are written as they are. In JSON they are fields next to
+// "message", with "_base64" after the key if the value is not UTF-8. Keys in groups are prefixed with the
+// group's name and a dot.
+func (l *Logger) Handler() slog.Handler { return handler{Logger: l} }
+
+type handler struct {
+	*Logger
+	with  []slog.Attr
+	group string // names, each followed by a dot
+}
+
+func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (h handler) Handle(_ context.Context, r slog.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, to := entry{level: info, message: r.Message, attrs: append(h.attrs[:0], h.with...)}, h.access
+	r.Attrs(func(a slog.Attr) bool {
+		e.attrs = flatten(e.attrs, h.group, a)
+		return true
+	})
+	if r.Level > slog.LevelInfo {
+		to = h.errors
+	}
+	if r.Level >= slog.LevelWarn {
+		e.level = failed
+	}
+	h.write(to, h.console, e)
+	clear(e.attrs)
+	h.attrs = e.attrs
+	return nil
+}
+
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	h.with = slices.Clip(h.with)
+	for _, a := range attrs {
+		h.with = flatten(h.with, h.group, a)
+	}
+	return h
+}
+
+func (h handler) WithGroup(name string) slog.Handler {
+	h.group += name + "."
+	return h
+}
+
+// flatten appends an attribute, or those of a group.
+func flatten(to []slog.Attr, group string, a slog.Attr) []slog.Attr {
+	switch {
+	case a.Value.Kind() == slog.KindGroup:
+		if a.Key != "" {
+			group += a.Key + "."
+		}
+		for _, member := range a.Value.Group() {
+			to = flatten(to, group, member)
+		}
+	case !a.Equal(slog.Attr{}):
+		a.Key = group + a.Key
+		to = append(to, a)
+	}
+	return to
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -38,10 +37,8 @@ func (s *Server) Check(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	switch err := s.check(ctx); {
-	case s.movers[0].store.IsElsewhere(err):
-		return fmt.Errorf("%w: it is a node of a Redis Cluster, and other nodes have keys of ours; want redis-cluster://… with partitions, or [redis] cluster: %w", ErrRefused, err)
-	case store.Refused(err):
+	switch err, amiss := s.fleet.Explain(s.check(ctx)); {
+	case amiss || store.Refused(err):
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	case distrust(err):
 		return &distrustError{err}
@@ -68,35 +65,31 @@ func distrust(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError))
 }
 
-// checked is what was found of some partitions.
+// checked is what was found of a store.
 type checked struct {
+	store.Rehearsal
 	cantSubscribe error
-	rehearsed     store.Rehearsal
-	err           error
 }
 
 func (s *Server) check(ctx context.Context) error {
-	all := make([]checked, len(s.movers)) // by the first partition
-	fleet.ByRedis(s.fleet.Stores, func(places []int) {
-		movers := make([]*mover, len(places))
-		for k, place := range places {
-			movers[k] = s.movers[place]
-		}
-		all[places[0]] = s.checkSome(ctx, movers)
+	all := make([]checked, len(s.movers))
+	failed := s.fleet.Each(func(i int, _ *store.Store) (err error) {
+		all[i], err = s.movers[i].check(ctx)
+		return err
 	})
 	var wrong, cantSubscribe, cantPublish error
 	var lacking []store.Lack
 	var evicting []string
 	for i, c := range all {
-		if wrong == nil || store.Refused(c.err) {
-			wrong = cmp.Or(c.err, wrong)
+		if wrong == nil || store.Refused(failed[i]) {
+			wrong = cmp.Or(failed[i], wrong)
 		}
-		if c.err != nil {
+		if failed[i] != nil {
 			continue
 		}
-		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, c.cantSubscribe), cmp.Or(cantPublish, c.rehearsed.CantPublish)
-		lacking = append(lacking, c.rehearsed.Lacking...)
-		if policy := c.rehearsed.Policy; policy != "" && policy != "noeviction" {
+		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, s.fleet.Named(i, c.cantSubscribe)), cmp.Or(cantPublish, s.fleet.Named(i, c.CantPublish))
+		lacking = append(lacking, c.Lacking...)
+		if policy := c.Policy; policy != "" && policy != "noeviction" {
 			if addr, _ := s.movers[i].store.Addr(ctx); addr != "" {
 				policy += " of node " + addr
 			}
@@ -138,79 +131,51 @@ func unique(texts []string) (list []string) {
 	return list
 }
 
-// checkSome checks the partitions of movers that share a Redis.
-func (s *Server) checkSome(ctx context.Context, movers []*mover) (c checked) {
-	c.err = movers[0].store.UntilServed(ctx, func() (err error) {
-		c.rehearsed, err = rehearse(ctx, movers)
+func (m *mover) check(ctx context.Context) (c checked, err error) {
+	err = m.store.UntilServed(ctx, func() (err error) {
+		c.Rehearsal, err = m.rehearse(ctx)
 		return err
 	})
-	if store.InTwoSlots(c.err) {
-		c.err = fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want partitions and [redis] cluster, or a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.fleet.Prefix, ":"), c.err)
+	if err == nil {
+		c.cantSubscribe, err = m.subscribeOnce(ctx)
 	}
-	if c.err == nil {
-		c.cantSubscribe, c.err = subscribeOnce(ctx, movers)
-	}
-	return c
+	return c, err
 }
 
 // rehearse makes the calls of a pass, for a job that does not exist, and checks the permissions that these do not reach and
 // those of each feature.
-func rehearse(ctx context.Context, movers []*mover) (all store.Rehearsal, err error) {
-	calls, err := movers[0].store.Pipeline(ctx)
+func (m *mover) rehearse(ctx context.Context) (all store.Rehearsal, err error) {
+	calls, err := m.store.Pipeline(ctx)
 	if err != nil {
 		return all, err
 	}
 	defer calls.Close()
 	topic, nobody := rand.Text(), store.IDs{[]byte(rand.Text())}
-	var receive []func()
-	for _, m := range movers {
-		find := m.store.Due(store.Query{}).Send(calls)
-		move := m.store.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now()).Send(calls)
-		drop := m.store.Drop(nobody, time.Now(), time.Now()).Send(calls)
-		rest := m.store.Rehearse(topic).Send(calls)
-		receive = append(receive, func() {
-			_, cantFind := find.Wait(ctx)
-			_, cantMove := move.Wait(ctx)
-			_, cantDrop := drop.Wait(ctx)
-			one, wrong := rest.Wait(ctx)
-			why := cmp.Or(cantFind, cantMove, cantDrop, wrong)
-			if store.LacksPermission(wrong) {
-				why = wrong // which names all that is missing
-			}
-			err = cmp.Or(err, m.named(why))
-			all.CantPublish = cmp.Or(all.CantPublish, m.named(one.CantPublish))
-			all.Lacking = append(all.Lacking, one.Lacking...)
-			all.Policy = cmp.Or(all.Policy, one.Policy)
-		})
+	find := m.store.Due(store.Query{}).Send(calls)
+	move := m.store.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now()).Send(calls)
+	drop := m.store.Drop(nobody, time.Now(), time.Now()).Send(calls)
+	rest := m.store.Rehearse(topic).Send(calls)
+	_, cantFind := find.Wait(ctx)
+	_, cantMove := move.Wait(ctx)
+	_, cantDrop := drop.Wait(ctx)
+	if all, err = rest.Wait(ctx); store.LacksPermission(err) {
+		return all, err // which names all that is missing
 	}
-	for _, one := range receive {
-		one()
-	}
-	return all, err
+	return all, cmp.Or(cantFind, cantMove, cantDrop, err)
 }
 
-func subscribeOnce(ctx context.Context, movers []*mover) (refused, err error) {
-	var channels []string
-	for _, m := range movers {
-		channels = append(channels, m.firstDue)
-	}
-	sub, err := movers[0].store.Subscribe(ctx, silence, channels...)
+func (m *mover) subscribeOnce(ctx context.Context) (refused, err error) {
+	sub, err := m.store.Subscribe(ctx, silence, m.firstDue)
 	if err != nil {
 		return nil, err
 	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
-	for _, m := range movers {
-		event, err := sub.Receive()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err != nil {
-			return nil, err
-		}
-		refused = cmp.Or(refused, m.named(event.Refused))
+	event, err := sub.Receive()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	return refused, nil
+	return event.Refused, err
 }
 
 func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
@@ -220,8 +185,8 @@ func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 		refused                error
 		verb, channel, command string
 	}{
-		{cantSubscribe, "subscribe", s.channel(store.Keys.FirstDue), "+subscribe"},
-		{cantPublish, "publish", s.channel(func(k store.Keys) string { return k.Wake("*") }), "+zpopmin +publish"},
+		{cantSubscribe, "subscribe", s.fleet.Pattern().FirstDue(), "+subscribe"},
+		{cantPublish, "publish", s.fleet.Pattern().Wake("*"), "+zpopmin +publish"},
 	} {
 		if store.Refused(c.refused) { // other errors are temporary, such as a moving slot
 			what = append(what, c.verb+" to "+c.channel)

@@ -178,7 +178,7 @@ func (s *Server) writeHeartbeat(work context.Context, now time.Time) {
 	s.outages.reportMinor(fmt.Sprintf("Cannot write this server's state to %s; jobs are moved all the same", first.store.Keys().Servers()), err, false)
 }
 
-// ackedElsewhere is how many jobs of all partitions but the first were acknowledged, as last counted; -1 if unknown.
+// ackedElsewhere is how many jobs of all movers but the first were acknowledged, as last counted; -1 if unknown.
 func (s *Server) ackedElsewhere() (all int64) {
 	for _, m := range s.movers[1:] {
 		acked := m.acked.Load()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/redisconn"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 const (
@@ -25,7 +24,7 @@ const (
 	askAgain = 10 * time.Second
 )
 
-// listen wakes the movers, until the stop, for jobs that are pushed and fall due before all others of their partition.
+// listen wakes the movers, until the stop, for jobs that are pushed and fall due before all others of their store.
 // Announcements made without a connection are lost, so each new connection starts with a poll, and without one the movers
 // poll more often.
 func (l *loop) listen() {
@@ -43,7 +42,7 @@ func (l *loop) listen() {
 
 // subscribe listens on one connection until it breaks, or until the stop.
 func (l *loop) subscribe() {
-	deaf := fmt.Sprintf("Cannot subscribe to %s, jobs may be up to %v late", l.server.channel(store.Keys.FirstDue), duration.Format(l.server.polledInterval()))
+	deaf := fmt.Sprintf("Cannot subscribe to %s, jobs may be up to %v late", l.server.fleet.Pattern().FirstDue(), duration.Format(l.server.polledInterval()))
 	silent := silence
 	if len(l.server.movers) > 1 {
 		silent = shortSilence
@@ -93,21 +92,12 @@ func (l *loop) missPushes(movers ...*mover) {
 	}
 }
 
-// channel names the channel of all partitions, for log lines.
-func (s *Server) channel(of func(store.Keys) string) string {
-	if len(s.movers) > 1 {
-		return of(store.New(nil, s.fleet.Prefix+"{*}:").Keys())
-	}
-	return of(s.movers[0].store.Keys())
-}
-
 // reportPublish logs whether waiters could be woken.
 func (m *mover) reportPublish(why error) {
 	if why != nil {
 		why = m.server.advise(why, "+zpopmin +publish")
 	}
-	wake := m.server.channel(func(k store.Keys) string { return k.Wake("*") })
-	m.outages.report(fmt.Sprintf("Cannot publish to %s, waiting consumers may get jobs late", wake), why)
+	m.outages.report(fmt.Sprintf("Cannot publish to %s, waiting consumers may get jobs late", m.server.fleet.Pattern().Wake("*")), why)
 }
 
 // listenAnew makes the listener reconnect: its connection may lead to a server that no client publishes to any more.

@@ -14,17 +14,6 @@ import (
 // levelRecovered is for the line that says that a failure is over. Package logger writes it to the error log.
 const levelRecovered = slog.LevelInfo + 2
 
-// inPartition adds the partition to each record.
-type inPartition struct {
-	slog.Handler
-	number int
-}
-
-func (h inPartition) Handle(ctx context.Context, r slog.Record) error {
-	r.AddAttrs(slog.Int("partition", h.number))
-	return h.Handler.Handle(ctx, r)
-}
-
 // logJobs logs jobs. It builds the record itself because slog.Logger would add the call's source, which is slow where a batch
 // becomes a line for each job.
 func logJobs(log *slog.Logger, level slog.Level, message, topic string, ids store.IDs) {

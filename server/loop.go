@@ -107,7 +107,7 @@ func (l *loop) round() {
 		}
 		m.passBy(m.nextPass(p.started, p.next, p.err))
 	}
-	if len(l.server.movers) > 1 {
+	if answers && len(l.server.movers) > 1 {
 		l.countAcked(started)
 	}
 	if answers {
@@ -118,7 +118,7 @@ func (l *loop) round() {
 	}
 }
 
-// countAcked reads how many jobs of each partition were acknowledged, for the history that partition 0 keeps. It reads no
+// countAcked reads how many jobs were acknowledged, for the history that the first mover's store keeps of all. It reads no
 // more often than that history is written, and not while nothing happens.
 func (l *loop) countAcked(now time.Time) {
 	if !l.worked || now.Sub(l.counted) < renewEvery {
@@ -127,15 +127,15 @@ func (l *loop) countAcked(now time.Time) {
 	l.counted, l.worked = now, false
 	ctx, cancel := context.WithTimeout(l.work, batchWait)
 	defer cancel()
-	call := func(i int) *store.Call[int64] { return l.movers[i].store.Acked() }
-	fleet.InTurn(ctx, storesOf(l.movers), len(l.movers), call, func(i int, acked int64, err error) {
+	for _, m := range l.movers {
+		acked, err := m.store.Acked().Do(ctx)
 		if err != nil {
 			acked = -1
 		}
-		if l.movers[i].acked.Swap(acked) != acked {
+		if m.acked.Swap(acked) != acked {
 			l.worked = true
 		}
-	})
+	}
 }
 
 // noRedis is the log line for a Redis that does not answer or refuses a pass.
@@ -151,14 +151,7 @@ func (l *loop) report(m *mover, err error) {
 	}
 }
 
-func storesOf(movers []*mover) (stores []*store.Store) {
-	for _, m := range movers {
-		stores = append(stores, m.store)
-	}
-	return stores
-}
-
-// next is when there is something to do; now reports that a pass is in progress. In a cluster the heartbeat, which tells of all partitions, can't wait for
+// next is when there is something to do; now reports that a pass is in progress. In a cluster the heartbeat, which tells of all movers, can't wait for
 // the next pass of the first one.
 func (l *loop) next() (next time.Time, now bool) {
 	next = l.pauses.next

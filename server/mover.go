@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -12,24 +11,23 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// mover moves the due jobs of one partition. Its fields belong to the goroutine of its loop, except where a mutex or an
+// mover moves the due jobs of one store. Its fields belong to the goroutine of its loop, except where a mutex or an
 // atomic says otherwise.
 type mover struct {
 	server     *Server
 	number     int
 	store      *store.Store
 	firstDue   string       // the channel on which pushes announce the next due job
-	log        *slog.Logger // names the partition if there are several
+	log        *slog.Logger // see fleet.Logger
 	outages    *outages
 	batch      batchSize
 	stuck      stuckJobs
 	withoutJob occurrencesWithoutJob
 	sweeps     []*sweep
-	sweeping   bool   // a sweep is in progress
-	pausedAt   string // the next page of paused topics in a pausesWalk; "" after the last
-	pass       *pass  // in progress, or about to begin
-	failing    bool   // the last pass failed
-	putBack    bool   // repaired schedules may be due: a pass fires them before a server that does not know schedules moves them again
+	sweeping   bool  // a sweep is in progress
+	pass       *pass // in progress, or about to begin
+	failing    bool  // the last pass failed
+	putBack    bool  // repaired schedules may be due: a pass fires them before a server that does not know schedules moves them again
 
 	now   time.Time // when due jobs were last read, by Redis's clock
 	asked time.Time // the same by our clock, or slightly earlier
@@ -43,8 +41,8 @@ type mover struct {
 	due  time.Time // of the next pass, see passAt; zero: never
 }
 
-func newMover(s *Server, number int, partition *store.Store, log *slog.Logger, outages *outages) *mover {
-	m := &mover{server: s, number: number, store: partition, firstDue: partition.Keys().FirstDue(), log: log, outages: outages, stuck: newStuckJobs(outages), withoutJob: occurrencesWithoutJob{}}
+func newMover(s *Server, number int, jobs *store.Store, log *slog.Logger, outages *outages) *mover {
+	m := &mover{server: s, number: number, store: jobs, firstDue: jobs.Keys().FirstDue(), log: log, outages: outages, stuck: newStuckJobs(outages), withoutJob: occurrencesWithoutJob{}}
 	// Redis does two things of this size in a row: it moves one batch and finds the next. The last quarter of the
 	// budget is for what a script cannot measure: reading the call and writing the reply.
 	m.batch = batchSize{budget: s.options.StallBudget * 3 / 8, current: firstBatch}
@@ -52,13 +50,7 @@ func newMover(s *Server, number int, partition *store.Store, log *slog.Logger, o
 	return m
 }
 
-// named adds the partition to an error, if there are several.
-func (m *mover) named(err error) error {
-	if err == nil || len(m.server.movers) == 1 {
-		return err
-	}
-	return fmt.Errorf("partition %d: %w", m.number, err)
-}
+func (m *mover) named(err error) error { return m.server.fleet.Named(m.number, err) }
 
 // once makes a pass and does all other work of a server once.
 func (m *mover) once(ctx, work context.Context) error {

@@ -28,7 +28,7 @@ func (m *mover) passOnce(ctx, work context.Context) (next time.Time, err error) 
 	return p.next, p.err
 }
 
-// pass moves all due jobs of a partition, step by step. Each step is atomic, so it can stop after any.
+// pass moves all due jobs of a store, step by step. Each step is atomic, so it can stop after any.
 //
 // It reads a batch of due jobs; due.lua moves a small batch itself. Otherwise one pipeline moves the batch, with one script
 // call per topic, and reads the next batch, until nothing more is due. Jobs that cannot be moved are due again later: see

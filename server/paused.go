@@ -3,10 +3,8 @@ package server
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -18,7 +16,7 @@ const (
 	pausesFail = "Paused topics cannot be checked, so their pauses do not end by themselves"
 )
 
-// pauses is what a loop knows of the paused topics of its movers' partitions.
+// pauses is what a loop knows of paused topics.
 type pauses struct {
 	walk   *pausesWalk // in progress, or nil
 	began  time.Time   // the last walk
@@ -26,10 +24,11 @@ type pauses struct {
 	next   time.Time   // when to go on or start the next walk; zero: whenever the loop is awake
 }
 
-// pausesWalk checks all paused topics of some partitions once, page by page. Each mover has its place (mover.pausedAt).
+// pausesWalk checks all paused topics of some movers' stores once, page by page.
 type pausesWalk struct {
-	movers []*mover      // with more pages
-	pages  int           // done
+	movers []*mover // with more pages
+	at     string   // the next page of the first of these
+	rest   time.Duration
 	next   time.Duration // until the next walk; 0: no topic is paused
 }
 
@@ -57,13 +56,13 @@ func (l *loop) keepPaused(now time.Time) {
 		return
 	}
 	walk := p.walk
-	p.walk, p.next, p.rested = nil, time.Time{}, now.Add(time.Duration(walk.pages)*pausesRest)
+	p.walk, p.next, p.rested = nil, time.Time{}, now.Add(walk.rest/time.Duration(len(l.movers)))
 	if walk.next > 0 {
 		p.next = later(p.began.Add(walk.next), p.rested)
 	}
 }
 
-// keepAllPaused makes a whole walk through one partition.
+// keepAllPaused makes a whole walk.
 func (m *mover) keepAllPaused(ctx context.Context) {
 	if walk := startPausesWalk(ctx, []*mover{m}); walk != nil {
 		for walk.step(ctx) {
@@ -71,20 +70,16 @@ func (m *mover) keepAllPaused(ctx context.Context) {
 	}
 }
 
-// startPausesWalk starts a walk through the partitions. It returns nil if no topic is paused.
+// startPausesWalk starts a walk. It returns nil if no topic is paused.
 func startPausesWalk(ctx context.Context, movers []*mover) *pausesWalk {
-	movers = withPauses(ctx, movers)
-	if len(movers) == 0 {
+	if movers = withPauses(ctx, movers); len(movers) == 0 {
 		return nil
 	}
-	for _, m := range movers {
-		m.pausedAt = "0"
-	}
-	return &pausesWalk{movers: movers}
+	return &pausesWalk{movers: movers, at: "0"}
 }
 
-// withPauses returns movers whose partitions may have paused topics. It usually takes one command: none or all have some. A partition that can't be read
-// counts as having none.
+// withPauses returns movers whose stores may have paused topics. It usually takes one command: none or all have some. A store that can't be read counts
+// as having none.
 func withPauses(ctx context.Context, movers []*mover) (some []*mover) {
 	var keys []string
 	for _, m := range movers {
@@ -107,36 +102,30 @@ func withPauses(ctx context.Context, movers []*mover) (some []*mover) {
 	return nil
 }
 
-// step handles a page of each partition, and reports whether any has more.
+// step handles a page, and reports whether there are more.
 func (w *pausesWalk) step(ctx context.Context) (more bool) {
-	share, newPage := min(len(w.movers), fleet.PausesAtOnce), false
-	call := func(i int) *store.Call[store.KeptPaused] {
-		return w.movers[i].store.KeepPaused(w.movers[i].pausedAt, share)
+	m := w.movers[0]
+	kept, err := m.store.KeepPaused(w.at).Do(ctx)
+	for _, topic := range kept.Ended {
+		m.log.Info("Pause is over", slog.String("topic", topic))
 	}
-	fleet.InTurn(ctx, storesOf(w.movers), fleet.PausesAtOnce, call, func(i int, kept store.KeptPaused, err error) {
-		m := w.movers[i]
-		for _, topic := range kept.Ended {
-			m.log.Info("Pause is over", slog.String("topic", topic))
-		}
-		wait := pausesEvery
-		switch {
-		case err != nil:
-		case kept.Paused == 0:
-			wait = w.next
-		case kept.Wait >= 0:
-			wait = min(wait, max(kept.Wait, time.Millisecond))
-		}
-		if w.next == 0 || wait < w.next {
-			w.next = wait
-		}
-		newPage = newPage || !kept.Again
-		if m.pausedAt = kept.Next; m.pausedAt == "" { // also after an error
-			m.outages.reportMinor(pausesFail, err, false)
-		}
-	})
-	if newPage {
-		w.pages++
+	wait := pausesEvery
+	switch {
+	case err != nil:
+	case kept.Paused == 0:
+		wait = w.next
+	case kept.Wait >= 0:
+		wait = min(wait, max(kept.Wait, time.Millisecond))
 	}
-	w.movers = slices.DeleteFunc(slices.Clone(w.movers), func(m *mover) bool { return m.pausedAt == "" })
-	return len(w.movers) > 0
+	if w.next == 0 || wait < w.next {
+		w.next = wait
+	}
+	if !kept.Again {
+		w.rest += pausesRest
+	}
+	if w.at = kept.Next; w.at == "" { // also after an error
+		m.outages.reportMinor(pausesFail, err, false)
+		w.movers, w.at = w.movers[1:], "0"
+	}
+	return len(w.movers) > 0 && (err == nil || !store.Temporary(err))
 }

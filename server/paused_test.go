@@ -161,7 +161,7 @@ func TestPausesCostOneCommand(t *testing.T) {
 		t.Errorf("with a pause: partitions %d", some)
 	}
 	w.SetUser("~delayer:{0}:* ~delayer:{3}:* ~delayer:{5}:* +@all")
-	_, err := p.Stores[5].Resume("t", 1).Do(t.Context())
+	_, err := p.Stores[5].Resume("t").Do(t.Context())
 	check(t, err)
 	w.server = serverOn(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), 16, Options{})
 	if some := numbers(); !slices.Equal(some, []int{0, 3}) {

@@ -26,7 +26,7 @@ const (
 	// firstFirings is how many schedules the first call of a pass fires at most. The next call fires up to twice as many as this one
 	// had time for.
 	firstFirings = 25
-	// repairAfter is how often a partition with schedules is checked for ones that other servers have moved. Every schedule is
+	// repairAfter is how often a store with schedules is checked for ones that other servers have moved. Every schedule is
 	// checked once in sweepAfter.
 	repairAfter = 2 * time.Second
 )

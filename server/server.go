@@ -67,7 +67,7 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	options Options
 	fleet   *fleet.Fleet
-	movers  []*mover // one for each partition
+	movers  []*mover // one for each store of the fleet
 	log     *slog.Logger
 	outages *outages
 
@@ -86,8 +86,7 @@ type testHooks struct {
 }
 
 // New makes a Server on that Redis, which the caller closes after Run. A wrong option is an error. So is an Interval or DeadMaxAge
-// above 0 and below a millisecond: it was probably given without a unit. With several partitions, log records about one of
-// them have the attribute "partition", its number.
+// above 0 and below a millisecond: it was probably given without a unit.
 func New(r *client.Redis, o Options) (*Server, error) {
 	if err := cmp.Or(checkUnit("Interval", o.Interval), checkUnit("DeadMaxAge", o.DeadMaxAge)); err != nil {
 		return nil, err
@@ -99,13 +98,12 @@ func New(r *client.Redis, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{options: o, fleet: f, log: o.Logger, outages: newOutages(o.Logger)}
 	s.SetDeadLimits(o.DeadMaxAge, o.DeadMax)
-	for i, partition := range s.fleet.Stores {
-		log, outages := s.log, s.outages
-		if len(s.fleet.Stores) > 1 {
-			log = slog.New(inPartition{log.Handler(), i})
+	for i, jobs := range s.fleet.Stores {
+		log, outages := s.fleet.Logger(i, s.log), s.outages
+		if log != s.log {
 			outages = newOutages(log)
 		}
-		s.movers = append(s.movers, newMover(s, i, partition, log, outages))
+		s.movers = append(s.movers, newMover(s, i, jobs, log, outages))
 	}
 	return s, nil
 }
@@ -138,8 +136,7 @@ func (s *Server) usable(ctx context.Context) error {
 
 // Pass does once what Run does all the time: it moves all due jobs, drops dead letters that are too old, and returns. When ctx
 // is done it finishes the current batch and returns ctx's error. Other errors say what stopped the pass; failures of single
-// jobs or topics are logged, as in Run. Partitions do not stop each other, and an error names its partition. Pass must not
-// overlap with Run or another Pass.
+// jobs or topics are logged, as in Run. Pass must not overlap with Run or another Pass.
 func (s *Server) Pass(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err

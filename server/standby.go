@@ -7,11 +7,11 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// takeOverAfter is how much later than the other servers one makes the passes of a partition that another should move.
+// takeOverAfter is how much later than the other servers one makes the passes of a mover that another server should make.
 const takeOverAfter = 50 * time.Millisecond
 
-// prefer divides the partitions among this server and others by rendezvous hashing, so that one server moves the jobs of
-// each; the others are on standby there. The servers do not agree on this: each computes the same result from the heartbeats.
+// prefer divides the movers among this server and others by rendezvous hashing, so that one server moves each one's
+// jobs; the others are on standby there. The servers do not agree on this: each computes the same result from the heartbeats.
 // On standby a server makes every pass takeOverAfter later. Usually it then finds nothing due; if the other server is
 // dead or slow, it moves the jobs. Servers that see different heartbeats try some jobs twice, which moves them once.
 func (s *Server) prefer(others []store.ServerState) {

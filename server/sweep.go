@@ -116,8 +116,8 @@ func (m *mover) sweepTopics() *sweep {
 
 const untaggedAgain = time.Hour
 
-// reportUntagged logs, once an hour for each topic, how many of its jobs cannot be reserved. The first partition that finds
-// some counts those of all partitions.
+// reportUntagged logs, once an hour for each topic, how many of its jobs cannot be reserved. The first mover that finds
+// some counts them all.
 func (s *Server) reportUntagged(ctx context.Context, topics []string) {
 	for _, topic := range topics {
 		if !s.untagged.IsDue(topic, untaggedAgain) {

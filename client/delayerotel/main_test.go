@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -163,4 +164,13 @@ func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
+}
+
+// A program that imports this package links the API of OpenTelemetry, but not its SDK.
+func TestImports(t *testing.T) {
+	list, err := exec.Command("go", "list", "-deps", ".").Output()
+	check(t, err)
+	if strings.Contains(string(list), "go.opentelemetry.io/otel/sdk") {
+		t.Errorf("links the SDK:\n%s", list)
+	}
 }

@@ -21,8 +21,8 @@
 // # Limitations
 //
 // The Redis is an imitation (miniredis). It handles jobs like a real one, but shows nothing about speed, or about a
-// Redis that is full, unreachable or clustered. It has one partition, even if production has several: a test that opens
-// its own Client uses URL unchanged.
+// Redis that is full, unreachable or clustered. A test that opens its own Client uses URL unchanged, without the
+// production's [client.PoolOptions].
 package delayertest
 
 import (

@@ -70,9 +70,9 @@ type TopicOptions struct {
 	// Concurrency is how many of the topic's jobs are handled at a time: 1 to Options.Concurrency. 0 means
 	// Options.Concurrency.
 	Concurrency int
-	// Priority: jobs of lower priority wait while topics of higher priority have jobs in the same partition,
+	// Priority: jobs of lower priority wait while topics of higher priority have jobs,
 	// except for jobs already reserved, as many as the handlers finish within 10 ms.
-	// See client.Fetch for how soon new jobs are seen.
+	// See client.Fetch for how soon new jobs are seen, and where the order holds.
 	Priority int
 	// Weight is how often the topic is served first among those of its priority. 0 means 1.
 	Weight int

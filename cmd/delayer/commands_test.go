@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/clienttest"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -253,16 +256,6 @@ func TestPushReadsStandardInput(t *testing.T) {
 	}
 }
 
-func TestCommandsRefuseBadInput(t *testing.T) {
-	s, db := newShellHere(t)
-	const want = `: want seconds, or a duration such as 250ms, 30m, 1h30m, 7d or 1d12h, from 0s to 100 years` + "\n"
-	for _, delay := range []string{"", "1y", "36501d", "1e30", "NaN", "Inf", "1d1d"} {
-		s.expect(2, "", `ERROR: push: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
-	}
-	s.expect(2, "", `ERROR: push: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
-	db.Expect(redistest.State{})
-}
-
 // A tiny delay is typed in seconds. The library's warning about Go numbers without a unit is for other programs.
 func TestTinyDelay(t *testing.T) {
 	s, _ := newShell(t)
@@ -271,4 +264,78 @@ func TestTinyDelay(t *testing.T) {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
+}
+
+// --check-config starts nothing and names what it has checked.
+func TestCheckConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/delayer.conf", "[redis]\nport = 1\n")
+	write(t, dir+"/other.conf", "[redis]\ntls = true\ntls_ca = other.conf\n")
+	if r := runBinary(t, dir, environment(t), "--check-config"); r != (result{stdout: "delayer.conf: the configuration is good\n"}) {
+		t.Errorf("%+v", r)
+	}
+	for name, want := range map[string]string{"other.conf": "ERROR: redis.tls_ca: ", "none.conf": "ERROR: configuration: open none.conf: "} {
+		if r := runBinary(t, dir, environment(t), "--check-config", "-c", name); r.code != exit.Usage || r.stdout != "" || !strings.HasPrefix(r.stderr, want) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if r := runBinary(t, t.TempDir(), environment(t), "--check-config"); r.code != exit.Usage || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found") {
+		t.Errorf("no file: %+v", r)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("made %v", left)
+	}
+}
+
+// LC_ALL overrides LC_MESSAGES, which overrides LANG.
+func TestHelpSpeaksTheLanguageOfTheEnvironment(t *testing.T) {
+	help := func(variables string) string {
+		return runBinary(t, t.TempDir(), environment(t, strings.Fields(variables)...), "help").stdout
+	}
+	english, chinese := help("LC_ALL=C"), help("LC_ALL=zh_CN.UTF-8")
+	if !strings.Contains(english, "Exit codes") || !strings.Contains(chinese, "退出码") {
+		t.Fatalf("%s\n%s", english, chinese)
+	}
+	for variables, want := range map[string]string{
+		"": english, "LANG=zh_CN.UTF-8": chinese, "LANG=C LC_MESSAGES=zh_TW": chinese, "LANG=zh_CN LC_MESSAGES=de_DE": english,
+		"LC_ALL=C LC_MESSAGES=zh_CN LANG=zh_CN": english, "LC_ALL= LANG=zh_CN": chinese,
+	} {
+		if got := help(variables); got != want {
+			t.Errorf("%s: %s", variables, got)
+		}
+	}
+}
+
+func TestPartitionsCommand(t *testing.T) {
+	s, r := newShellHere(t)
+	s.expect(0, "partition  waiting  ready  reserved  dead  overdue  mover\n        0        0      0         0     0       0s      -\n", "", "partitions")
+
+	s.env = append(s.env, "DELAYER_REDIS_PREFIX=shop:", "DELAYER_REDIS_PARTITIONS=2")
+	s.expect(0, "{order}-1\n", "", "push", "t", "0", "b", "--id", "{order}-1") // the CRC16 of order is 0x3e99
+	s.expect(0, "later\n", "", "push", "t", "1h", "b", "--id", "later")        // the CRC16 of later is 0x1353
+	s.expect(0, `{"partitions":[{"partition":0,"waiting":0,"ready":0,"reserved":0,"dead":0,"overdue":0,"mover":null},`+
+		`{"partition":1,"waiting":1,"ready":1,"reserved":0,"dead":0,"overdue":0,"mover":null}]}`+"\n", "", "partitions", "--json")
+	redis := r.Pool()
+	for _, server := range []store.ServerState{{ID: "one", Host: "one", PID: 1}, {ID: "2", Host: "t\nwo", PID: 2}} { // they prefer partitions 0 and 1
+		server.Interval = time.Second
+		_, err := store.New(redis, "shop:{0}:").Heartbeat(server, 1, 0).Do(t.Context())
+		redistest.Check(t, err)
+	}
+	s.expect(0, "partition  waiting  ready  reserved  dead  overdue  mover\n"+
+		"        0        0      0         0     0       0s  host one, pid 1\n"+
+		"        1        1      1         0     0       0s  host t\\u000awo, pid 2\n", "", "partitions")
+	r.Do("SET", "shop:{0}:job_pool", "broken")
+	says := regexp.MustCompile(` script: [0-9a-f]+, on @user_script:\d+\.`).ReplaceAllString(s.run("partitions").stdout, "")
+	if want := "partition  waiting  ready  reserved  dead  overdue  mover\n" +
+		"        0        -      -         -     -        -  host one, pid 1\n" +
+		"        1        1      1         0     0       0s  host t\\u000awo, pid 2\n" +
+		"not complete: partition 0: WRONGTYPE Operation against a key holding the wrong kind of value\n"; says != want {
+		t.Errorf("of a broken one: %q, want %q", says, want)
+	}
+	r.Do("DEL", "shop:{0}:job_pool")
+	s.expect(0, "b\n", "", "pop", "t")
+	s.expect(0, "removed later, which was waiting\n", "", "remove", "later")
+
+	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=4")
+	s.expect(3, "", `ERROR: push: partitions is 4 here, but 2 in Redis (shop:{0}:partitions): want the same number in all programs`+"\n", "push", "t", "0", "b")
 }

@@ -12,7 +12,7 @@
 //	a server that takes no writes any more, or has lost the slot, is      | store/TestPipelineLeavesADemotedServer,
 //	left, and what it refused is made at the next one                     | store/TestScriptsWhileASlotMoves
 //	after a lost answer it is unknown what was done; nothing is repeated  | TestPromises
-//	a moving slot delays no caller of another partition                   | TestNobodyWaitsForASlotOnItsWay
+//	a moving slot delays no caller of another store                       | TestNobodyWaitsForASlotOnItsWay
 //	callers that come while batches are under way share one script        | TestPromises
 //	each caller gets exactly one answer, its own                          | TestPromises, client/TestGatheredPushesOfOneID
 //	a caller that leaves before its item is sent has done nothing         | TestPromises, TestLeavingWhileASlotMoves

@@ -1,12 +1,20 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"unicode"
 
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/testing/shelltest"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -41,4 +49,52 @@ func FuzzPrintable(f *testing.F) {
 			t.Errorf("%s becomes %s", line, printable(line, "\n\t"))
 		}
 	})
+}
+
+func TestExitCodesOfErrors(t *testing.T) {
+	interrupted, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, refused := net.Dial("tcp", "127.0.0.1:1")
+	for _, test := range []struct {
+		ctx  context.Context
+		err  error
+		code int
+		said string
+	}{
+		{context.Background(), nil, 0, ""},
+		{context.Background(), fmt.Errorf("pop: %w", client.ErrEmpty), 1, "pop: "},
+		{context.Background(), fmt.Errorf("get: %w", client.ErrNotFound), 1, "get: "},
+		{context.Background(), fmt.Errorf("push: %w", client.ErrInvalid), 2, "ERROR: push: "},
+		{context.Background(), errors.New("connection refused"), 3, "ERROR: connection refused\n"},
+		{context.Background(), fmt.Errorf("count jobs: %w", refused), 3, "ERROR: cannot connect to Redis at 127.0.0.1:1: connection refused\n"},
+		{context.Background(), fmt.Errorf("get %q: no master \"m\" is found: sentinel 127.0.0.1:1: %w; sentinel 127.0.0.1:2: EOF", "a", refused), 3, "ERROR: no master \"m\" is found: sentinel 127.0.0.1:1: connection refused; sentinel 127.0.0.1:2: EOF\n"},
+		{context.Background(), errors.Join(fmt.Errorf("one: %w", refused), errors.New("another")), 3, "ERROR: one: dial tcp"},
+		{context.Background(), exit.With(2, errors.New("delay: want seconds")), 2, "ERROR: delay: want seconds\n"},
+		{context.Background(), context.DeadlineExceeded, 3, "ERROR: context deadline exceeded\n"},
+		{interrupted, fmt.Errorf("bpop: %w", context.Canceled), 130, ""},
+		{interrupted, errors.New("connection refused"), 3, "ERROR: connection refused\n"},
+	} {
+		var stderr strings.Builder
+		code := report(withExitCode(test.ctx, test.err), &stderr)
+		if code != test.code || !strings.HasPrefix(stderr.String(), test.said) || (test.said == "") != (stderr.String() == "") {
+			t.Errorf("%v: exit code %d, %q", test.err, code, stderr.String())
+		}
+	}
+}
+
+// The documentation contains the table of exit codes from the help, in both languages.
+func TestDocumentedExitCodes(t *testing.T) {
+	for language, file := range map[string]string{"en": "configuration.md", "zh": "configuration.zh-CN.md"} {
+		text := shelltest.Read(t, "../../docs/"+file)
+		for _, e := range readWords(language).exitCodes(nil) {
+			if want := fmt.Sprintf("\n| %d | %s |\n", e.code, e.meaning); !strings.Contains(text, want) {
+				t.Errorf("%s has no row %q", file, want)
+			}
+		}
+	}
+}
+
+func TestMain(m *testing.M) {
+	os.Setenv("LC_ALL", "C") // help is in English, however this machine is set
+	os.Exit(m.Run())
 }

@@ -116,8 +116,7 @@ func (c Configuration) again() Options {
 	return o
 }
 
-// useURL takes address, user, password and TLS from the URL of --redis or of the environment, and partitions if the URL
-// contains them. The in-memory Redis of --dev has its own address.
+// useURL takes what the URL of --redis or of the environment says. The in-memory Redis of --dev has its own address.
 func (c *Configuration) useURL() error {
 	name, url := "--redis", c.options.Redis
 	if url == "" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sevlyar/go-daemon"
 
+	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/testing/shelltest"
 )
@@ -190,4 +191,15 @@ func TestPIDFileExcludes(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Root uses the original's paths.
+func TestShippedPathsForRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	d := config.Default().Delayer
+	if notes := ownPaths(&d); notes != nil || d != config.Default().Delayer || d.PID != "/var/run/delayer.pid" {
+		t.Errorf("%v, %+v", notes, d)
+	}
 }

@@ -113,7 +113,7 @@ func (k *fileSchedules) keep(ctx context.Context, inForce bool) error {
 	return err
 }
 
-// put stores a schedule in its partition.
+// put stores a schedule.
 func (k *fileSchedules) put(ctx context.Context, s store.Schedule, do func(*store.Store, context.Context, store.Schedule, time.Time) (time.Time, bool, error)) (did bool, err error) {
 	spec, err := cron.Parse(s.Spec)
 	zone, wrong := cron.Zone(s.Zone)
@@ -121,13 +121,13 @@ func (k *fileSchedules) put(ctx context.Context, s store.Schedule, do func(*stor
 		return false, err
 	}
 	id := store.ScheduleID(s.Name)
-	partition := k.jobs.Of(id)
-	now, err := partition.Time(ctx)
+	jobs := k.jobs.Of(id)
+	now, err := jobs.Time(ctx)
 	if err != nil {
 		return false, err
 	}
 	now = now.Add(time.Millisecond - 1).Truncate(time.Millisecond) // rounded up, like delays
-	_, did, err = do(partition, ctx, s, spec.Next(now.In(zone)))
+	_, did, err = do(jobs, ctx, s, spec.Next(now.In(zone)))
 	return did, err
 }
 

@@ -23,7 +23,7 @@ var checks = []Check{
 	{"channels", "", checkStart(server.ErrNoChannel)},
 	{"features", "", checkStart(server.ErrNoFeature)},
 	{"eviction_policy", "+info", eachNode(checkPolicy)},
-	{"memory", "+info", checkMemory},
+	{"memory", "+info", eachNode(checkMemory)},
 	{"persistence", "+info", eachNode(checkPersistence)},
 	{"disk", "+info", judged(health.Disk)},
 	{"replicas", "+info +config|get", eachNode(checkReplicas)},
@@ -75,45 +75,14 @@ func checkPolicy(_ context.Context, _ *Doctor, _ *store.Store, says info) ([]Fin
 	return nil, nil
 }
 
-const (
-	watched    = time.Second
-	fullSoon   = 24 * time.Hour
-	almostFull = 0.9
-)
+const almostFull = 0.9
 
-// checkMemory watches the used memory for one second.
-func checkMemory(ctx context.Context, d *Doctor) ([]Finding, error) {
-	before := map[*store.Store]int64{}
-	if _, err := d.each(func(node *store.Store) ([]Finding, error) {
-		says, err := node.Info(ctx)
-		before[node] = info(says).number("used_memory")
-		return nil, err
-	}); len(d.nodes) == 1 && err != nil {
-		return nil, err
+func checkMemory(_ context.Context, _ *Doctor, _ *store.Store, says info) ([]Finding, error) {
+	used, most := says.number("used_memory"), says.number("maxmemory")
+	if most == 0 || float64(used) <= almostFull*float64(most) {
+		return nil, nil
 	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(watched):
-	}
-	return d.each(func(node *store.Store) ([]Finding, error) {
-		text, err := node.Info(ctx)
-		says := info(text)
-		used, most := says.number("used_memory"), says.number("maxmemory")
-		lasts, grows := time.Duration(0), used-before[node]
-		if grows > 1<<20 { // less is noise
-			lasts = time.Duration(float64(most-used) / float64(grows) * float64(watched))
-		}
-		const fix = "raise maxmemory, or let consumers catch up: delayer stats"
-		switch {
-		case err != nil, most == 0:
-		case float64(used) > almostFull*float64(most):
-			return one(fmt.Sprintf("%d %% of maxmemory is used; a full Redis refuses pushes", used*100/most), fix), nil
-		case lasts > 0 && lasts < fullSoon:
-			return one(fmt.Sprintf("at the present rate Redis is full in %v", duration.Format(lasts.Round(time.Minute))), fix), nil
-		}
-		return nil, err
-	})
+	return one(fmt.Sprintf("%d %% of maxmemory is used; a full Redis refuses pushes", used*100/most), "raise maxmemory, or let consumers catch up: delayer stats"), nil
 }
 
 func checkPersistence(ctx context.Context, _ *Doctor, node *store.Store, says info) ([]Finding, error) {
@@ -265,4 +234,71 @@ func checkOriginal(ctx context.Context, d *Doctor) ([]Finding, error) {
 		}
 		return one(fmt.Sprintf("connections that poll as a server of the original does: %d; jobs may be queued twice", n), "stop the original server; redis-cli CLIENT LIST names its address"), nil
 	})
+}
+
+const clockSlack = time.Second
+
+func checkClock(ctx context.Context, d *Doctor) ([]Finding, error) {
+	began := time.Now()
+	at, err := d.nodes[0].Store.Time(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if off := at.Sub(began).Abs(); off > clockSlack+time.Since(began) {
+		return one(fmt.Sprintf("this host's clock and Redis's differ by %v: clients of the original set due times by their own", duration.Format(off.Round(time.Millisecond))), "synchronize both clocks"), nil
+	}
+	return nil, nil
+}
+
+func checkConsumers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	waiting, err := health.Waiting(d.view)
+	if err != nil {
+		return nil, err
+	}
+	topics := make([]store.WaitedFor, len(waiting))
+	for i, t := range waiting {
+		topics[i].Topic = t.Topic
+	}
+	clients, err := d.Jobs.Waiters(ctx, topics)
+	for i, t := range waiting {
+		if i < len(clients) && clients[i] == 0 {
+			found = append(found, Finding{What: fmt.Sprintf("topic %q", t.Topic), Evidence: fmt.Sprintf("it has had ready jobs for %v that nobody takes, now %d", duration.Format(t.AtLeast.Round(time.Second)), t.Ready), Fix: "start a consumer: delayer worker --topic " + t.Topic})
+		}
+	}
+	return found, err
+}
+
+// checkDead finds topics whose newest dead letter is at most an hour old.
+func checkDead(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	var topics []string
+	var letters []int
+	for _, t := range d.view.Topics {
+		if t.Dead > 0 {
+			topics, letters = append(topics, t.Topic), append(letters, t.Dead)
+		}
+	}
+	dead, err := d.Jobs.DeadLately(ctx, topics, time.Now())
+	for i, of := range dead {
+		if age := time.Since(of.Newest); age < lately {
+			found = append(found, Finding{
+				What:     fmt.Sprintf("topic %q", topics[i]),
+				Evidence: fmt.Sprintf("dead letters %d, the newest %v old", letters[i], duration.Format(age.Round(time.Second))),
+				Fix:      "delayer dead list " + topics[i],
+			})
+		}
+	}
+	return found, cmp.Or(err, d.view.CountsErr)
+}
+
+func checkSchedules(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	all, err := d.Jobs.Schedules(ctx)
+	for _, s := range all.List {
+		if !s.Next.IsZero() && s.Paused.IsZero() && all.Time.Sub(s.Next) > health.Late {
+			found = append(found, Finding{What: fmt.Sprintf("schedule %q", s.Name), Evidence: fmt.Sprintf("it has been due for %v", duration.Format(all.Time.Sub(s.Next).Round(time.Second))), Fix: "delayer schedule list; the error log names the reason"})
+		}
+		if s.NotRun.Late > 0 && len(s.Past) > 0 && s.Past[len(s.Past)-1].What == store.OccurrenceLate {
+			found = append(found, Finding{What: fmt.Sprintf("schedule %q", s.Name), Evidence: fmt.Sprintf("it missed its last occurrence, and %d in all", s.NotRun.Late), Fix: "delayer schedule run " + s.Name})
+		}
+	}
+	return found, err
 }

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -11,12 +10,9 @@ import (
 // Sharing returns the places of the stores that share a Redis, and so a connection: of all of them or, in a cluster, of each store by itself, wherever
 // its slot is.
 func Sharing(stores []*store.Store) (groups [][]int) {
-	if len(stores) == 0 {
-		return nil
-	}
-	inCluster, at := stores[0].InCluster(), map[*store.Store]int{}
+	at := map[*store.Store]int{}
 	for place, s := range stores {
-		if !inCluster {
+		if !s.InCluster() {
 			s = stores[0]
 		}
 		group, known := at[s]
@@ -44,6 +40,24 @@ func ByRedis(stores []*store.Store, do func(places []int)) {
 	calls.Wait()
 }
 
+// Each makes a call to each of the stores, one after the other or, in a cluster, to a few at a time, and returns their errors. A Redis that does not answer,
+// or a slot that nobody serves, is tried once: its other calls are not made, and have the same error.
+func Each(stores []*store.Store, call func(i int) error) []error {
+	failed := make([]error, len(stores))
+	ByRedis(stores, func(places []int) {
+		var away error
+		for _, i := range places {
+			if failed[i] = away; away == nil {
+				failed[i] = call(i)
+			}
+			if store.KindOf(failed[i]) == store.NoAnswer || store.OfOneSlot(failed[i]) {
+				away = failed[i]
+			}
+		}
+	})
+	return failed
+}
+
 const (
 	// atATime is the number of partitions of a cluster that are called at a time: a call blocks Redis for up to the stall budget, and all may be
 	// on one node.
@@ -69,61 +83,5 @@ func (f Few) Do(call func()) {
 	call()
 	if leave.Stop() {
 		<-f
-	}
-}
-
-// InTurn makes a call to each of the stores, those of one Redis in order, on one connection, with some in flight. It passes each answer to answered, one
-// at a time.
-func InTurn[T any](ctx context.Context, stores []*store.Store, inFlight int, call func(i int) *store.Call[T], answered func(i int, answer T, err error)) {
-	var mu sync.Mutex
-	ByRedis(stores, func(places []int) {
-		first := stores[places[0]]
-		failed := first.UntilServed(ctx, func() error {
-			p, err := first.Pipeline(ctx)
-			if err != nil {
-				return err
-			}
-			defer p.Close()
-			var refused []int
-			inTurn(ctx, p, len(places), inFlight, func(k int) *store.Call[T] { return call(places[k]) }, func(k int, answer T, failed error) bool {
-				if store.OfOneSlot(failed) {
-					refused, err = append(refused, places[k]), failed
-					return true
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				answered(places[k], answer, failed)
-				return true
-			})
-			places = refused
-			return err
-		})
-		if failed == nil {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, i := range places {
-			var none T
-			answered(i, none, failed)
-		}
-	})
-}
-
-// inTurn makes n calls in the pipeline. Once answered returns false, no further call is sent.
-func inTurn[T any](ctx context.Context, p *store.Pipeline, n, inFlight int, call func(k int) *store.Call[T], answered func(k int, answer T, err error) (goOn bool)) {
-	var sent []*store.Call[T]
-	goOn := true
-	for k := range n {
-		for goOn && len(sent) < min(k+inFlight, n) {
-			sent = append(sent, call(len(sent)).Send(p))
-			p.Flush()
-		}
-		if k == len(sent) {
-			return
-		}
-		answer, err := sent[k].Wait(ctx)
-		sent[k] = nil
-		goOn = answered(k, answer, err) && goOn
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -49,29 +51,39 @@ func TestFew(t *testing.T) {
 	}
 }
 
-// Stores of one Redis share a connection, with some calls in flight, and are answered in order.
-func TestInTurn(t *testing.T) {
+// An error of Redis concerns one partition only. A Redis that does not answer is tried once, and the error of all names the partition.
+func TestEach(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
-	pool := server.Pool()
-	pool.MaxActive = 1
-	f := open(pool, 5)
-	check(t, f.Stores[0].Ping(t.Context()))
-	for i, s := range f.Stores[:3] {
-		b.do(t, "SET", s.Keys().Acked(), 10*i)
-	}
-	b.do(t, "SADD", f.Stores[3].Keys().Acked(), "x")
-	var got []string
-	InTurn(t.Context(), f.Stores, 2, func(i int) *store.Call[int64] { return f.Stores[i].Acked() }, func(i int, n int64, err error) {
-		got = append(got, fmt.Sprint(i, n, store.KindOf(err) == store.WrongType))
-	})
-	if want := []string{"0 0 false", "1 10 false", "2 20 false", "3 0 true", "4 0 false"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	f := open(new(redis.Pool), 5)
+	away := errors.New("away")
+	for name, c := range map[string]struct {
+		errs  []error // of the calls
+		calls int
+		want  []string
+	}{
+		"one answers with an error": {[]error{nil, redis.Error("WRONGTYPE x"), nil, nil, nil}, 5, []string{"", "partition 1: WRONGTYPE x", "", "", ""}},
+		"it does not answer":        {[]error{nil, redis.Error("WRONGTYPE x"), away}, 3, []string{"", "partition 1: WRONGTYPE x", "partition 2: away", "partition 2: away", "partition 2: away"}},
+	} {
+		calls := 0
+		var got []string
+		for _, err := range f.Each(func(i int, s *store.Store) error {
+			if calls++; s != f.Stores[i] {
+				t.Errorf("%s: call %d is of another partition", name, i)
+			}
+			return c.errs[i]
+		}) {
+			if got = append(got, ""); err != nil {
+				got[len(got)-1] = err.Error()
+			}
+		}
+		if calls != c.calls || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %d calls, %q, want %d, %q", name, calls, got, c.calls, c.want)
+		}
 	}
 }
 
-// In a cluster a partition whose slot is moving holds up no other one. Its calls are made once, in order, when that is over.
-func TestInTurnWhileASlotMoves(t *testing.T) {
+// In a cluster a partition whose slot is moving holds up no other one. What goes there is done once, in order, when that is over.
+func TestPushAllWhileASlotMoves(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
@@ -89,27 +101,28 @@ func TestInTurnWhileASlotMoves(t *testing.T) {
 	from := c.Owner(slot)
 	m := c.BeginMove(slot, c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })])
 	m.Key(key)
-	stores, others := slices.Concat(f.Stores, f.Stores, f.Stores), 0
-	var last []int
-	call := func(i int) *store.Call[[]error] {
-		return stores[i].Push([]store.Delayed{delayed(fmt.Sprint(i), "t", time.Hour)})
-	}
-	InTurn(t.Context(), stores, 2, call, func(i int, errs []error, err error) {
-		if err != nil || errs[0] != nil {
-			t.Errorf("call %d: %v, %v", i, errs, err)
+	var jobs []store.Delayed
+	var where []*store.Store
+	for round := range 3 {
+		for k, s := range f.Stores {
+			jobs, where = append(jobs, delayed(fmt.Sprint(round, " ", k), "t", time.Hour)), append(where, s)
 		}
-		if stores[i] == moving {
-			last = append(last, i)
-		} else if others++; others == len(stores)-3 {
-			m.End()
-		}
-	})
-	if want := []int{3, 19, 35}; !slices.Equal(last, want) {
-		t.Errorf("the calls to the slot on its way are answered in the order %d, want %d", last, want)
 	}
+	done := make(chan []error)
+	go func() {
+		done <- PushAll(t.Context(), apart, jobs, func(i int) *store.Store { return where[i] }, nil)
+	}()
+	for _, s := range f.Stores {
+		redistest.Until(t, "the others are pushed", func() bool { return s == moving || redistest.Must(s.Size(t.Context())) == 4 })
+	}
+	m.End()
+	redistest.Check(t, errors.Join(redistest.Receive(t, done)...))
 	for k, s := range f.Stores {
 		if got, err := s.Size(t.Context()); err != nil || got != 4 {
 			t.Errorf("partition %d has %d jobs, %v, want 4", k, got, err)
 		}
 	}
 }
+
+// apart makes a chunk of each job.
+var apart = batch.Kind[store.Delayed]{Measure: func(store.Delayed) (string, int) { return "", 1 << 20 }}

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -13,7 +12,7 @@ import (
 func (f *Fleet) share(place int, limit store.Limit) store.Share {
 	of := len(f.Stores)
 	switch {
-	case limit.Tag != "" && place != store.PartitionOf("{"+limit.Tag+"}", of):
+	case f.excludes(place, limit):
 		return store.Share{}
 	case limit.Tag != "":
 		of = 1
@@ -56,7 +55,7 @@ func (f *Fleet) excludes(place int, limit store.Limit) bool {
 
 // SetLimit sets or removes the topic's limit. When it has returned, jobs that are already reserved count.
 func (f *Fleet) SetLimit(ctx context.Context, topic string, l store.Limit) error {
-	return f.each(func(i int, s *store.Store) error { return s.SetLimit(ctx, topic, l, f.share(i, l)) })
+	return f.everywhere("set", func(i int, s *store.Store) error { return s.SetLimit(ctx, topic, l, f.share(i, l)) })
 }
 
 // Limit returns the topic's limit.
@@ -64,19 +63,22 @@ func (f *Fleet) Limit(ctx context.Context, topic string) (store.Limit, error) {
 	return f.Stores[0].Limit(ctx, topic)
 }
 
-// Untagged returns the topic's limit, and how many ready jobs nobody can reserve because of it: see TopicCounts.
+// Untagged returns the topic's limit, and how many ready jobs nobody can reserve because of it: see TopicCounts. It needs no more permissions than a server has.
 func (f *Fleet) Untagged(ctx context.Context, topic string) (l store.Limit, jobs int, err error) {
 	if l, err = f.Limit(ctx, topic); err != nil {
 		return l, 0, err
 	}
-	err = f.each(func(i int, s *store.Store) error {
-		if !f.excludes(i, l) {
-			return nil
+	for i, s := range f.Stores {
+		for _, queue := range []string{s.Keys().ReadyQueue(topic), s.Keys().PausedQueue(topic)} {
+			if !f.excludes(i, l) {
+				continue
+			}
+			n, err := s.Length(ctx, queue)
+			if err != nil {
+				return l, jobs, f.Named(i, err)
+			}
+			jobs += n
 		}
-		ready, err := s.Length(ctx, s.Keys().ReadyQueue(topic))
-		parked, wrong := s.Length(ctx, s.Keys().PausedQueue(topic))
-		jobs += ready + parked
-		return cmp.Or(err, wrong)
-	})
-	return l, jobs, err
+	}
+	return l, jobs, nil
 }

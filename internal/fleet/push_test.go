@@ -75,7 +75,6 @@ func TestPushAllEndsWithAnError(t *testing.T) {
 		jobs = append(jobs, delayed(id, "t", time.Hour))
 	}
 	b.do(t, "ACL", "SETUSER", "default", "resetkeys", "~delayer:job_pool", "~delayer:job_bucket:[a-d]")
-	apart := batch.Kind[store.Delayed]{Measure: func(store.Delayed) (string, int) { return "", 1 << 20 }}
 	errs := PushAll(t.Context(), apart, jobs, func(int) *store.Store { return b.Store }, nil)
 	for i, stored := range []bool{true, false, true, false, false} {
 		if (errs[i] == nil) != stored || !stored && !store.Refused(errs[i]) {

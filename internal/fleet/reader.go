@@ -24,16 +24,14 @@ type Found struct {
 	store.Summary
 	*store.Store
 	Place store.Position
-	score float64
 }
 
 type partReader struct {
 	*store.Store
-	next  store.Browse             // page
+	next  store.Browse             // page, behind what was read
 	ends  func(store.Summary) bool // reports the first job behind the selected ones; nil selects all
 	begun bool                     // a page was read
 	ended bool
-	last  Found // read up to here
 }
 
 // Read returns a Reader of what q selects, in each partition from q.After on. It does not call Redis yet.
@@ -56,18 +54,15 @@ func (r *Reader) More(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	r.Looked += page.Read
-	p.next.After, p.last = page.Last, foundAt(page.Last)
-	p.begun, p.ended = true, page.Last == store.Position{}
+	p.next.After, p.begun, p.ended = page.Last, true, page.Last == store.Position{}
 	for i, job := range page.Jobs {
 		if p.ends != nil && p.ends(job) {
 			p.ended = true
 			break
 		}
-		found := foundAt(page.Positions[i])
-		found.Summary, found.Store = job, p.Store
-		r.found = append(r.found, found)
+		r.found = append(r.found, Found{job, p.Store, page.Positions[i]})
 	}
-	slices.SortStableFunc(r.found, r.compare)
+	slices.SortStableFunc(r.found, func(a, b Found) int { return r.compare(a.Place, b.Place) })
 	return true, nil
 }
 
@@ -80,9 +75,10 @@ func (r *Reader) Settled() []Found {
 	case !p.begun:
 		return nil
 	}
-	n, _ := slices.BinarySearchFunc(r.found, p.last, func(a, last Found) int {
-		return cmp.Or(r.compare(a, last), -1)
-	})
+	n := slices.IndexFunc(r.found, func(f Found) bool { return r.compare(f.Place, p.next.After) > 0 })
+	if n < 0 {
+		return r.found
+	}
 	return r.found[:n]
 }
 
@@ -107,7 +103,7 @@ func (r *Reader) leastRead() (least *partReader) {
 		case p.ended:
 		case !p.begun:
 			return p
-		case least == nil || r.compare(p.last, least.last) < 0:
+		case least == nil || r.compare(p.next.After, least.next.After) < 0:
 			least = p
 		}
 	}
@@ -115,15 +111,12 @@ func (r *Reader) leastRead() (least *partReader) {
 }
 
 // compare returns less than 0 if a comes first: the lower score, then the lower ID; reversed if the newest comes first.
-func (r *Reader) compare(a, b Found) int {
-	order := cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.Place.ID, b.Place.ID))
+func (r *Reader) compare(a, b store.Position) int {
+	first, _ := strconv.ParseFloat(a.At, 64)
+	second, _ := strconv.ParseFloat(b.At, 64)
+	order := cmp.Or(cmp.Compare(first, second), strings.Compare(a.ID, b.ID))
 	if r.newest {
 		return -order
 	}
 	return order
-}
-
-func foundAt(p store.Position) Found {
-	score, _ := strconv.ParseFloat(p.At, 64)
-	return Found{Place: p, score: score}
 }

@@ -10,7 +10,12 @@ import (
 
 // EachRecord calls do with all that the partitions have, see Store.EachRecord, one partition after the other.
 func (f *Fleet) EachRecord(ctx context.Context, do func(store.Record) error) error {
-	return f.each(func(_ int, s *store.Store) error { return s.EachRecord(ctx, do) })
+	for i, s := range f.Stores {
+		if err := s.EachRecord(ctx, do); err != nil {
+			return f.Named(i, err)
+		}
+	}
+	return nil
 }
 
 // Restore stores Records where they belong, in order, and returns how many of them did not exist, also with an error. The others stay as they

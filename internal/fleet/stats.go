@@ -15,14 +15,14 @@ import (
 // Time comes from the first partition; the others' numbers are slightly newer.
 func (f *Fleet) Stats(ctx context.Context) (store.Stats, error) {
 	names, parts := make([][]string, len(f.Stores)), make([]store.Stats, len(f.Stores))
-	for i, s := range f.Stores {
-		var err error
+	failed := f.Each(func(i int, s *store.Store) (err error) {
 		if names[i], _, err = s.KnownTopics(ctx, store.AllTopics, ""); err == nil {
 			parts[i], err = f.StatsOf(ctx, i, names[i], false)
 		}
-		if err != nil {
-			return store.Stats{}, f.named(i, err)
-		}
+		return err
+	})
+	if err := cmp.Or(failed...); err != nil {
+		return store.Stats{}, err
 	}
 	sum := NewSum(slices.Sorted(slices.Values(JoinNames(names))))
 	for _, part := range parts {

@@ -131,7 +131,7 @@ func (c *Checker) run(ctx context.Context) error {
 	}
 	for _, p := range c.parts {
 		if err := c.walkPart(ctx, p); err != nil {
-			return c.named(p, err)
+			return c.fleet.Named(p.number, err)
 		}
 	}
 	for _, s := range servers {
@@ -141,7 +141,7 @@ func (c *Checker) run(ctx context.Context) error {
 	}
 	for _, p := range c.parts {
 		if err := c.look(ctx, p); err != nil {
-			return c.named(p, err)
+			return c.fleet.Named(p.number, err)
 		}
 	}
 	return c.checkSuspicions(ctx)
@@ -233,13 +233,6 @@ func (c *Checker) result() Report {
 		}
 	}
 	return r
-}
-
-func (c *Checker) named(p *part, err error) error {
-	if len(c.parts) > 1 {
-		return fmt.Errorf("partition %d: %w", p.number, err)
-	}
-	return err
 }
 
 // Repairable returns how many of the faults that are left a repair is for.

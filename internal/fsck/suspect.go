@@ -42,10 +42,10 @@ func (c *Checker) checkSuspicions(ctx context.Context) error {
 	}
 	for _, p := range c.parts {
 		if err := c.checkLost(ctx, p); err != nil {
-			return c.named(p, err)
+			return c.fleet.Named(p.number, err)
 		}
 		if err := c.checkCounts(ctx, p); err != nil {
-			return c.named(p, err)
+			return c.fleet.Named(p.number, err)
 		}
 	}
 	return nil

@@ -204,7 +204,7 @@ func (c *Checker) walkKeys(ctx context.Context, node *store.Store) error {
 			for len(found) > 0 {
 				some := found[:min(len(found), pace.n)]
 				if err := c.checkKeys(ctx, p, some, &pace); err != nil {
-					return c.named(p, err)
+					return c.fleet.Named(p.number, err)
 				}
 				found = found[len(some):]
 			}

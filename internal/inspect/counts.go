@@ -125,9 +125,6 @@ func (c Counts) failures() failures {
 	return failed
 }
 
-// overdueAtOnce is the number of partitions per round trip.
-const overdueAtOnce = 64
-
 // Overdue is Counts.Overdue and its partition; Partition is Unknown if there is only one.
 type Overdue struct {
 	For       time.Duration
@@ -138,12 +135,8 @@ type Overdue struct {
 // Overdue reads it from the partitions that can be read. It costs Redis next to nothing.
 func (o *Inspector) Overdue(ctx context.Context) (Overdue, error) {
 	failed := o.none()
-	overdue := make([]time.Duration, len(failed))
-	call := func(i int) *store.Call[time.Duration] { return o.fleet.Stores[i].Overdue() }
-	fleet.InTurn(ctx, o.fleet.Stores, overdueAtOnce, call, func(i int, late time.Duration, err error) {
-		overdue[i], failed[i] = late, inTime(ctx, err)
-	})
-	if err := failed.all(); err != nil {
+	overdue, err := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (time.Duration, error) { return s.Overdue().Do(ctx) })
+	if err != nil {
 		return Overdue{}, fmt.Errorf("measure overdue jobs: %w", err)
 	}
 	worst := Overdue{Partition: Unknown}

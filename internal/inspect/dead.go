@@ -92,6 +92,36 @@ func (o *Inspector) DropDead(ctx context.Context, f DeadFilter) (dropped int, er
 	return dropped, dead("drop", f, err)
 }
 
+// RequeueIDs makes the topic's dead letters with these IDs ready again, or only counts them. told gets each ID with its error: nil,
+// ErrNotFound if the topic has no such letter, ErrExists if a job has its ID. Any other error ends it.
+func (o *Inspector) RequeueIDs(ctx context.Context, topic string, ids []string, onlyCount bool, told func(id string, err error)) (done int, err error) {
+	for _, id := range ids {
+		at := o.fleet.Of(id)
+		letter, err := at.Get(ctx, id)
+		switch {
+		case err != nil:
+		case letter.State != Dead: // and perhaps a dead letter as well
+			err = store.ErrExists
+		case letter.Topic != topic:
+			err = store.ErrNotFound
+		}
+		if !onlyCount && (err == nil || err == store.ErrExists) {
+			var errs []error
+			if errs, err = at.Requeue(ctx, []string{id}, store.DefaultLifetime); err == nil {
+				err = errs[0]
+			}
+		}
+		switch {
+		case err == nil:
+			done++
+		case !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrNotFound):
+			return done, dead("requeue", DeadFilter{Topic: topic}, err)
+		}
+		told(id, err)
+	}
+	return done, nil
+}
+
 // DropIDs deletes the topic's dead letters with these IDs and returns how many there were, also with an error.
 func (o *Inspector) DropIDs(ctx context.Context, topic string, ids ...string) (dropped int, err error) {
 	for _, theirs := range fleet.Divide(ids, func(i int) *store.Store { return o.fleet.Of(ids[i]) }) {

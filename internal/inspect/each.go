@@ -20,35 +20,21 @@ const partitionPatience = 1500 * time.Millisecond
 // failures say why partitions cannot be read, by number; nil for those that can.
 type failures []error
 
-// gather reads a part from each partition that has not failed yet, in a cluster from several at a time; the parts of the others are
-// zero. A Redis that does not answer is asked once: its other partitions fail like the first one. gather fails if all have failed.
+// gather reads a part from each partition that has not failed yet: see fleet.Each; the parts of the others are zero. It fails if all have failed.
 func gather[T any](ctx context.Context, o *Inspector, failed failures, read func(ctx context.Context, i int, s *store.Store) (T, error)) ([]T, error) {
 	parts := make([]T, len(failed))
-	var numbers []int
-	var stores []*store.Store
-	for i, s := range o.fleet.Stores {
-		if failed[i] == nil {
-			numbers, stores = append(numbers, i), append(stores, s)
+	copy(failed, fleet.Each(o.fleet.Stores, func(i int) error {
+		if failed[i] != nil {
+			return failed[i]
 		}
-	}
-	fleet.ByRedis(stores, func(places []int) {
-		var away error
-		for _, place := range places {
-			i := numbers[place]
-			if failed[i] = away; away == nil {
-				failed[i] = o.patiently(ctx, func(ctx context.Context) error {
-					part, err := read(ctx, i, o.fleet.Stores[i])
-					if err == nil {
-						parts[i] = part
-					}
-					return err
-				})
+		return o.patiently(ctx, func(ctx context.Context) error {
+			part, err := read(ctx, i, o.fleet.Stores[i])
+			if err == nil {
+				parts[i] = part
 			}
-			if store.KindOf(failed[i]) == store.NoAnswer {
-				away = failed[i]
-			}
-		}
-	})
+			return err
+		})
+	}))
 	return parts, failed.all()
 }
 
@@ -58,7 +44,7 @@ func (o *Inspector) none() failures { return make(failures, len(o.fleet.Stores))
 // patiently bounds the time for a partition if there are others.
 func (o *Inspector) patiently(ctx context.Context, read func(context.Context) error) error {
 	if len(o.fleet.Stores) == 1 {
-		return read(ctx)
+		return inTime(ctx, read(ctx))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, partitionPatience, errImpatient)
 	defer cancel()

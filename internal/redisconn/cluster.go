@@ -25,7 +25,7 @@ const (
 )
 
 // Cluster is a Redis Cluster. It finds the node that owns a slot, as Sentinel finds a master: it asks the nodes, and again once MOVED, or a connection
-// that breaks, says that owners may have changed. Partitions on one node share its pool, of which nothing outside knows.
+// that breaks, says that owners may have changed. Slots of one node share its pool, of which nothing outside knows.
 type Cluster struct {
 	dialer  Dialer // its Locator is not used
 	newPool func(Dialer) *redis.Pool
@@ -80,18 +80,6 @@ func (c *Cluster) leave() {
 	for _, conn := range c.conns.but(c.owns) {
 		conn.Close()
 	}
-}
-
-// GetContext opens a connection to some node that answers.
-func (c *Cluster) GetContext(ctx context.Context) (conn redis.Conn, err error) {
-	if err := c.learn(ctx, time.Time{}); err != nil {
-		return nil, err
-	}
-	err = c.eachNode(ctx, func(addr string) error {
-		conn, err = c.dialer.to(addr).Dial(ctx)
-		return err
-	})
-	return conn, err
 }
 
 func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) error {
@@ -302,7 +290,7 @@ type node struct {
 }
 
 // isAway reports whether the node could not be reached for RetryWindow, and no call waits for it any more. One at a time tries it, and others get its
-// error: a try of a node that hangs takes seconds, and there may be many partitions on it. Cluster.mu must be held.
+// error: a try of a node that hangs takes seconds, and many slots on it may be in use. Cluster.mu must be held.
 func (n *node) isAway() bool { return !n.failing.IsZero() && time.Since(n.failing) >= RetryWindow }
 
 // mayComeBack reports whether the node can't be reached, and a call should wait: a replica may take its place.

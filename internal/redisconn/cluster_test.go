@@ -81,8 +81,6 @@ func TestClosedCluster(t *testing.T) {
 	redistest.Until(t, "all connections are closed", func() bool { return s.Connections() == before })
 	_, err = slot.Get(t.Context())
 	expectError(t, err, "are closed")
-	_, err = c.GetContext(t.Context())
-	expectError(t, err, "are closed")
 }
 
 // If no node answers, the error says so at once, for each.

@@ -1,7 +1,7 @@
-// Package redisconn connects to Redis: dialing, pools, and where a partition's server is.
+// Package redisconn connects to Redis: dialing, pools, and where the server of some keys is.
 //
-// A [Source] gives connections to the server that has a partition. A [Locator] finds its address: [Fixed] for one Redis, [Sentinel] for its
-// master, [Cluster] for the owner of the partition's slot. It is asked for each new connection: for an empty pool, for a subscription, and in
+// A [Source] gives connections to the server that has the keys of a slot. A [Locator] finds its address: [Fixed] for one Redis, [Sentinel] for its
+// master, [Cluster] for the owner of the slot. It is asked for each new connection: for an empty pool, for a subscription, and in
 // Replace, for a server that does not do our work any more (READONLY, MOVED). A connection that was idle for a while is checked with a PING before
 // its next use, by Get, or by redigo for programs that use the pool directly.
 //
@@ -19,12 +19,9 @@ import (
 )
 
 // Redis is where jobs are kept: a *redis.Pool, whose connections lead to one server, or a *Cluster.
-type Redis interface {
-	GetContext(ctx context.Context) (redis.Conn, error)
-	Close() error
-}
+type Redis interface{ Close() error }
 
-// Source gives connections to the server that has a partition.
+// Source gives connections to the server that has the keys.
 type Source struct {
 	pool    *redis.Pool // nil in a cluster
 	cluster *Cluster    // nil unless there is one
@@ -49,10 +46,11 @@ func (s *Source) Of(prefix string) *Source {
 	return &Source{cluster: s.cluster, slot: SlotOf(prefix)}
 }
 
-// Get waits for a connection, whose Close returns it. The end of ctx does not cut a PING short: the connection goes back to the pool once it has
-// answered. redigo would close it, and the next one, and so on: a caller in a hurry would cost the pool all of them.
+// Get waits for a connection, whose Close returns it. One that has rested is tried with a PING, and if that fails, others that have rested are not: a hung
+// Redis would cost the caller a timeout for each. The end of ctx does not cut a PING short: the connection goes back to the pool once it has answered. redigo
+// would close it, and the next one, and so on: a caller in a hurry would cost the pool all of them.
 func (s *Source) Get(ctx context.Context) (redis.Conn, error) {
-	for b := (&borrow{Context: ctx}); ; {
+	for b := (&borrow{Context: ctx}); ; b.fresh = true {
 		var conn redis.Conn
 		var err error
 		if s.cluster != nil {
@@ -194,19 +192,25 @@ const CheckAfter = time.Second
 // borrow is the context with which we take a connection ourselves: nobody tries it then.
 type borrow struct {
 	context.Context
-	rested bool
+	rested bool // the connection has
+	fresh  bool // the pool closes those that have rested
 }
+
+var errRested = errors.New("another connection that has rested as well does not work")
 
 // CheckRested is a pool's TestOnBorrowContext.
 func CheckRested(ctx context.Context, conn redis.Conn, lastUsed time.Time) error {
-	if time.Since(lastUsed) < CheckAfter {
+	b, ours := ctx.(*borrow)
+	switch {
+	case time.Since(lastUsed) < CheckAfter:
 		return nil
+	case !ours:
+		return ping(conn)
+	case b.fresh:
+		return errRested
 	}
-	if b, ours := ctx.(*borrow); ours {
-		b.rested = true
-		return nil
-	}
-	return ping(conn)
+	b.rested = true
+	return nil
 }
 
 // ping asks for a sign of life, within the connection's own timeouts. That Redis says no is one.

@@ -91,7 +91,7 @@ func (s *Store) limitTo(ctx context.Context, l Limit) error {
 func (s *Store) resumeAll(ctx context.Context, topic string) (wasPaused bool, err error) {
 	for more := true; more && err == nil; {
 		var r Resumed
-		r, err = s.Resume(topic, 1).Do(ctx)
+		r, err = s.Resume(topic).Do(ctx)
 		more, wasPaused = r.More, wasPaused || r.WasPaused
 	}
 	return wasPaused, err

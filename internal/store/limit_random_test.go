@@ -82,7 +82,7 @@ func (l *waitingLife) step() {
 		l.pop(l.ctx, []string{"t"})
 	case op == 6 && l.paused:
 		l.did = append(l.did, "resume")
-		check(l.t, errOf(l.Resume("t", 1).Do(l.ctx)))
+		check(l.t, errOf(l.Resume("t").Do(l.ctx)))
 		l.paused = false
 	case op == 6 && l.IntN(3) == 0:
 		l.did = append(l.did, "pause")

@@ -85,9 +85,9 @@ type Resumed struct {
 	WasPaused bool
 }
 
-// Resume takes a step to end all pauses of the topic. share is the number of calls that are made together and share the limits of one.
-func (s *Store) Resume(topic string, share int) *Call[Resumed] {
-	args := append(arguments(2, s.jobPool), topic, max(pauseEntries/share, 1))
+// Resume takes a step to end all pauses of the topic.
+func (s *Store) Resume(topic string) *Call[Resumed] {
+	args := append(arguments(2, s.jobPool), topic, pauseEntries)
 	return newCall(s, resumeScript, args, func(reply any) (r Resumed, err error) {
 		_, err = scan(reply, &r.More, &r.WasPaused)
 		return r, err
@@ -157,9 +157,9 @@ type KeptPaused struct {
 }
 
 // KeepPaused takes a step: it ends pauses that are over, and parks jobs that programs without pauses have made ready. The first step
-// starts at "0". Any number of servers may call it. share is as in Resume.
-func (s *Store) KeepPaused(at string, share int) *Call[KeptPaused] {
-	args := append(arguments(3, s.jobPool), at, max(pauseTopics/share, 1), max(pauseEntries/share, 1))
+// starts at "0". Any number of servers may call it.
+func (s *Store) KeepPaused(at string) *Call[KeptPaused] {
+	args := append(arguments(3, s.jobPool), at, pauseTopics, pauseEntries)
 	return newCall(s, keepPausedScript, args, func(reply any) (k KeptPaused, err error) {
 		var wait int64
 		rest, err := scan(reply, &k.Next, &k.Paused, &wait)

@@ -56,7 +56,7 @@ func TestManyPausedTopics(t *testing.T) {
 	at, steps := "0", 0
 	for ; at != ""; steps++ {
 		r.Do("CONFIG", "RESETSTAT")
-		kept := made(t, b.KeepPaused(at, 1))
+		kept := made(t, b.KeepPaused(at))
 		for _, command := range []string{"type", "lmove"} {
 			if n := r.Calls(command); n > 2*pauseTopics {
 				t.Errorf("step %d makes %d calls of %s", steps, n, command)
@@ -96,7 +96,7 @@ func TestPausesMoveBoundedSteps(t *testing.T) {
 	steps := 0
 	for at := "0"; at != ""; steps++ {
 		r.Do("CONFIG", "RESETSTAT")
-		kept := made(t, b.KeepPaused(at, 1))
+		kept := made(t, b.KeepPaused(at))
 		if n := r.Calls("lmove"); n > pauseEntries || kept.Again != (kept.Next == "0") || kept.Paused != 1 {
 			t.Fatalf("step %d moves %d entries: %+v", steps, n, kept)
 		}
@@ -116,7 +116,7 @@ func TestResumeInSteps(t *testing.T) {
 	queue, queueAside := "delayer:ready_queue:t", "delayer:paused_queue:t"
 	step := func(t *testing.T, b *backend, r *redistest.Server) Resumed {
 		r.Do("CONFIG", "RESETSTAT")
-		got := made(t, b.Resume("t", 1))
+		got := made(t, b.Resume("t"))
 		if n := r.Calls("lmove"); n > pauseEntries {
 			t.Errorf("a step moves %d entries", n)
 		}
@@ -172,7 +172,7 @@ func TestResumeInSteps(t *testing.T) {
 // At maxmemory a server still parks jobs and ends pauses, and a resume succeeds.
 func TestPausesEndAtMaxmemory(t *testing.T) {
 	b, r := onRedis(t, alone)
-	keep := func() { made(t, b.KeepPaused("0", 1)) }
+	keep := func() { made(t, b.KeepPaused("0")) }
 	for name, call := range map[string]func(){"it is resumed": func() { b.resume(t, "t", true) }, "its time is over": keep, "it goes on": keep} {
 		b.seed(t)
 		fill(r, "delayer:ready_queue:t", "a", 20)

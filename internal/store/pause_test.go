@@ -39,7 +39,7 @@ var endsOfPauses = map[string]func(t *testing.T, b *backend){
 	"its time is over": func(t *testing.T, b *backend) {
 		b.do(t, "HSET", "delayer:paused", "t", "1 2 0 0 ")
 		for at := "0"; at != ""; {
-			at = made(t, b.KeepPaused(at, 1)).Next
+			at = made(t, b.KeepPaused(at)).Next
 		}
 	},
 }
@@ -239,7 +239,7 @@ func TestPausesTogether(t *testing.T) {
 		if !third.End().IsZero() || third.Since != second.Since || third.Note != "first  note\n" {
 			t.Errorf("%+v", third)
 		}
-		kept, err := b.KeepPaused("0", 1).Do(ctx)
+		kept, err := b.KeepPaused("0").Do(ctx)
 		if check(t, err); kept.Paused != 1 || kept.Wait >= 0 || len(kept.Ended) > 0 {
 			t.Errorf("%+v", kept)
 		}
@@ -260,7 +260,7 @@ func TestKeepPaused(t *testing.T) {
 		ctx := t.Context()
 		keep := func(want KeptPaused) {
 			t.Helper()
-			kept := made(t, b.KeepPaused("0", 1))
+			kept := made(t, b.KeepPaused("0"))
 			if want.Wait > 0 && kept.Wait <= want.Wait && kept.Wait > 0 {
 				kept.Wait = want.Wait
 			}
@@ -280,7 +280,7 @@ func TestKeepPaused(t *testing.T) {
 		check(t, b.push(ctx, Job{ID: "d", Topic: "t", Body: ""}, Due{}, kept, Replace)) // paused again for programs that know pauses
 		var ended []string
 		redistest.Until(t, "it is over", func() bool {
-			kept := made(t, b.KeepPaused("0", 1))
+			kept := made(t, b.KeepPaused("0"))
 			ended = kept.Ended
 			return len(ended) > 0
 		})

@@ -34,7 +34,7 @@ func TestResumeWakes(t *testing.T) {
 		t.Errorf("who comes is told %+v", found)
 	}
 	b.add(t, ready("a", "t"))
-	if kept := made(t, b.KeepPaused("0", 1)); kept.Paused != 1 { // as an original server makes jobs ready
+	if kept := made(t, b.KeepPaused("0")); kept.Paused != 1 { // as an original server makes jobs ready
 		t.Errorf("%+v", kept)
 	}
 	check(t, b.push(ctx, Job{ID: "b", Topic: "t", Body: "b"}, Due{}, time.Hour, Replace))

@@ -101,9 +101,9 @@ var permissionCases = []struct {
 	{"pop of what is followed", "hset hdel pttl pexpire del", popOf("t"), followedReady},
 	{"reserve of what is followed and exhausted", "", func(ctx context.Context, user *backend) error { return reserves(ctx, user.Store) }, followedReady},
 	{"pause", "exists hset rename", func(ctx context.Context, user *backend) error { return errOf(user.Pause("t", time.Hour, "").Do(ctx)) }, nil},
-	{"resume", "exists hdel rename", func(ctx context.Context, user *backend) error { _, err := user.Resume("t", 1).Do(ctx); return err }, pauseT},
-	{"step of the pauses", "exists hset", func(ctx context.Context, user *backend) error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, pauseT},
-	{"end of a pause", "exists hdel", func(ctx context.Context, user *backend) error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, func(t *testing.T, b *backend) {
+	{"resume", "exists hdel rename", func(ctx context.Context, user *backend) error { _, err := user.Resume("t").Do(ctx); return err }, pauseT},
+	{"step of the pauses", "exists hset", func(ctx context.Context, user *backend) error { _, err := user.KeepPaused("0").Do(ctx); return err }, pauseT},
+	{"end of a pause", "exists hdel", func(ctx context.Context, user *backend) error { _, err := user.KeepPaused("0").Do(ctx); return err }, func(t *testing.T, b *backend) {
 		pauseT(t, b)
 		b.do(t, "HSET", "delayer:paused", "t", "1000 2000 0 0 ")
 	}},

@@ -181,9 +181,9 @@ func (m *slotMove) callsOfOperators() []slotCall {
 		{"limit, none", "a", "limit", limit(Limit{})},
 		{"pause", "w", "", func() error { return errOf(s.Pause("t", time.Hour, "").Do(ctx)) }},
 		{"pause again", "w", "pause", func() error { return errOf(s.Throttle("t", time.Hour).Do(ctx)) }},
-		{"resume", "w", "pause", func() error { return errOf(s.Resume("t", 1).Do(ctx)) }},
-		{"keep paused", "w", "pause, a", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},
-		{"end pauses", "a", "pause, pause is over", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},
+		{"resume", "w", "pause", func() error { return errOf(s.Resume("t").Do(ctx)) }},
+		{"keep paused", "w", "pause, a", func() error { return errOf(s.KeepPaused("0").Do(ctx)) }},
+		{"end pauses", "a", "pause, pause is over", func() error { return errOf(s.KeepPaused("0").Do(ctx)) }},
 		{"restore", "", "", func() error {
 			return errOf(s.Restore([]Record{{Kind: RecordReady, ID: "n", TTL: time.Hour, Fields: map[string]string{"topic": "t"}}, {Kind: RecordDead, ID: "n", At: inADay, TTL: -1, Fields: map[string]string{"topic": "t"}}}, false).Do(ctx))
 		}},

@@ -111,8 +111,8 @@ func (c *call) results(results []client.Result, err error, more func(i int) obje
 
 // result describes what happened to one job.
 func result(r client.Result) (o object) {
-	o.Text("id", r.ID)
-	o.TextIfAny("outcome", string(r.Outcome))
+	o.Put("id", r.ID)
+	o.PutIfAny("outcome", string(r.Outcome))
 	if r.Err != nil {
 		o.Put("problem", problemOf(r.Err).json())
 	}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -32,7 +31,10 @@ func checkSelection(s values) error {
 
 func (c *call) requeue() (any, error) { return c.choose(c.requeueIDs, c.inspector.RequeueDead) }
 
-func (c *call) drop() (any, error) { return c.choose(c.dropIDs, c.inspector.DropDead) }
+func (c *call) drop() (any, error) {
+	byID := func(b *bulk, ids []string) (int, error) { return c.inspector.DropIDs(b, c.topic(), ids...) }
+	return c.choose(byID, c.inspector.DropDead)
+}
 
 // choose applies byID or byFilter to the selected dead letters, or counts them.
 func (c *call) choose(byID func(*bulk, []string) (int, error), byFilter func(context.Context, inspect.DeadFilter) (int, error)) (any, error) {
@@ -60,56 +62,14 @@ func (c *call) deadFilter(by values) inspect.DeadFilter {
 	}
 }
 
-// mayRequeue fails if the topic has no such dead letter or a job with its ID exists.
-func (c *call) mayRequeue(ctx context.Context, id string) error {
-	job, err := c.client.Get(ctx, id)
-	switch {
-	case err != nil:
-		return err
-	case job.State != client.StateDead:
-		return client.ErrExists
-	case job.Topic != c.topic():
-		return client.ErrNotFound
-	}
-	return nil
-}
-
 // requeueIDs requeues each ID and records its result.
-func (c *call) requeueIDs(b *bulk, ids []string) (count int, err error) {
-	for _, id := range ids {
-		err := c.mayRequeue(b, id)
-		if err == nil || errors.Is(err, client.ErrExists) { // Requeue also checks that the dead letter exists
-			err = c.client.Requeue(b, id)
-		}
-		if err == nil {
-			count++
-		} else if !concernsOne(err) {
-			return count, err
-		}
-		b.results = append(b.results, result(client.Result{ID: id, Err: err}))
-	}
-	return count, nil
+func (c *call) requeueIDs(b *bulk, ids []string) (int, error) {
+	return c.inspector.RequeueIDs(b, c.topic(), ids, false, func(id string, err error) { b.results = append(b.results, result(client.Result{ID: id, Err: err})) })
 }
 
 // countIDs counts the dead letters that could be requeued or dropped.
-func (c *call) countIDs(b *bulk, ids []string) (count int, err error) {
-	for _, id := range ids {
-		if err := c.mayRequeue(b, id); err == nil {
-			count++
-		} else if !concernsOne(err) {
-			return count, err
-		}
-	}
-	return count, nil
-}
-
-// concernsOne reports whether an error concerns a single dead letter, so that the others can go on.
-func concernsOne(err error) bool {
-	return errors.Is(err, client.ErrExists) || errors.Is(err, client.ErrNotFound)
-}
-
-func (c *call) dropIDs(b *bulk, ids []string) (int, error) {
-	return c.inspector.DropIDs(b, c.topic(), ids...)
+func (c *call) countIDs(b *bulk, ids []string) (int, error) {
+	return c.inspector.RequeueIDs(b, c.topic(), ids, true, func(string, error) {})
 }
 
 // How many dead letters are examined for groups.

@@ -113,10 +113,10 @@ func (p *problem) Error() string { return p.title + ": " + p.Detail }
 
 func (p *problem) json() object {
 	o := view.Of("type", p.uri(), "title", p.title, "status", p.status)
-	o.TextIfAny("detail", p.Detail)
-	o.TextIfAny("field", string(p.Field))
-	o.TextIfAny("parameter", p.Parameter)
-	o.TextIfAny("id", p.id)
+	o.PutIfAny("detail", p.Detail)
+	o.PutIfAny("field", string(p.Field))
+	o.PutIfAny("parameter", p.Parameter)
+	o.PutIfAny("id", p.id)
 	if p.replicas != nil {
 		o.Put("replicas", *p.replicas)
 	}

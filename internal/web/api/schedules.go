@@ -33,10 +33,7 @@ func (c *call) setSchedule() (any, error) {
 		return nil, invalid.field("/zone", "%v", err)
 	}
 	next, err := c.client.Schedules().Set(c.context(), s)
-	var o object
-	o.Text("name", s.Name)
-	o.Put("next", next)
-	return o, err
+	return view.Of("name", s.Name, "next", next), err
 }
 
 func (c *call) removeSchedule() (any, error) {
@@ -56,7 +53,7 @@ func (c *call) pauseSchedule() (any, error) {
 
 func (c *call) runSchedule() (any, error) {
 	id, err := c.client.Schedules().Run(c.context(), c.name())
-	return idOf(id), scheduleProblem(err)
+	return view.Of("id", id), scheduleProblem(err)
 }
 
 // scheduleProblem maps an unknown schedule and an invalid name to problems.

@@ -86,7 +86,7 @@ func (c *call) page(state string, selected func(inspect.Job) bool) (any, error) 
 		}
 	}
 	o := view.Of("jobs", jobs)
-	o.TextIfAny("cursor", page.Cursor)
+	o.PutIfAny("cursor", page.Cursor)
 	return o, err
 }
 
@@ -168,7 +168,7 @@ func (c *call) limit() (any, error) {
 
 // withUse describes the topic's limit and, unless there is an error, how much of it is used.
 func (c *call) withUse(l client.Limit) (o object, err error) {
-	o.Text("topic", c.topic())
+	o.Put("topic", c.topic())
 	if l == (client.Limit{}) {
 		return o, nil
 	}

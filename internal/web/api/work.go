@@ -42,18 +42,15 @@ func (c *call) wait() (time.Duration, error) {
 	return d, nil
 }
 
-func delivered(d *client.Delivery) (o object) {
-	o.Text("id", d.ID)
-	o.Text("topic", d.Topic)
-	o.Put("token", d.Token)
-	o.Put("attempt", d.Attempt)
+func delivered(d *client.Delivery) object {
+	o := view.Of("id", d.ID, "topic", d.Topic, "token", d.Token, "attempt", d.Attempt)
 	if d.MaxAttempts > 0 {
 		o.Put("max_attempts", d.MaxAttempts)
 	}
 	o = append(o, leaseOf(d)...)
 	o.Put("late_by", d.LateBy)
 	o.Headers(d.Headers)
-	o.Text("body", d.Body)
+	o.Put("body", d.Body)
 	return o
 }
 

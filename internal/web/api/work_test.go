@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bufio"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -213,10 +215,36 @@ func TestAnswerIsNotRead(t *testing.T) {
 	})
 }
 
-// When the server stops, waiting polls get an empty answer.
-func TestStop(t *testing.T) {
+// connect opens a new connection.
+func (f *fixture) connect() *net.TCPConn {
+	f.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	check(f.t, err)
+	f.t.Cleanup(func() { conn.Close() })
+	return conn.(*net.TCPConn)
+}
+
+// raw sends a request on a new connection.
+func (f *fixture) raw(method, path, body string) *net.TCPConn {
+	f.t.Helper()
+	conn := f.connect()
+	fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
+	return conn
+}
+
+// answer reads the answer.
+func (f *fixture) answer(conn net.Conn) reply {
+	f.t.Helper()
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	check(f.t, err)
+	return f.read(response)
+}
+
+// A client that closes its side of the connection after a push still gets the answer.
+func TestHalfClosed(t *testing.T) {
 	f := start(t, web.Options{})
-	conn := f.waiting(`{"topics":["t"]}`)
-	f.stop()
-	f.answer(conn).expect(200, `{"deliveries":[]}`)
+	conn := f.raw("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b"}`)
+	conn.CloseWrite()
+	f.answer(conn).expect(201, `{"id":"a","outcome":"*"}`)
+	f.is("a", client.StateReady)
 }

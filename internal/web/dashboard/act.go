@@ -12,6 +12,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // subject is what an action applies to.
@@ -129,18 +130,13 @@ func (a *act) pause() (int, error) {
 // requeueSelected continues after dead letters that cannot be requeued because a job with their ID exists.
 func (a *act) requeueSelected() (done int, err error) {
 	kept, why := 0, error(nil)
-	for _, id := range a.IDs {
-		switch err := a.client.Requeue(a.ctx, id); {
-		case err == nil:
-			done++
-		case errors.Is(err, client.ErrExists):
+	done, err = a.inspector.RequeueIDs(a.ctx, a.Topic, a.IDs, false, func(id string, err error) {
+		if errors.Is(err, client.ErrExists) { // else it is requeued, or somebody else was faster
 			kept++
-			why = cmp.Or(why, err)
-		case !errors.Is(err, client.ErrNotFound): // otherwise somebody else was faster
-			return done, err
+			why = cmp.Or(why, fmt.Errorf("%s: %w", store.Quote(id), err))
 		}
-	}
-	if kept > 0 {
+	})
+	if err == nil && kept > 0 {
 		err = fmt.Errorf("%d %w, as %w", kept, inspect.ErrKept, why)
 	}
 	return done, err

@@ -35,7 +35,7 @@
       if (old.data !== next.data) old.data = next.data;
       return;
     }
-    for (const {name} of [...old.attributes]) if (!next.hasAttribute(name) && name !== "open") old.removeAttribute(name); // what was unfolded stays so
+    for (const {name} of [...old.attributes]) if (!next.hasAttribute(name)) old.removeAttribute(name);
     for (const {name, value} of next.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     const olds = [...old.childNodes], nexts = [...next.childNodes];
     nexts.forEach((child, i) => i < olds.length ? become(olds[i], child) : old.append(child.cloneNode(true)));
