@@ -154,26 +154,32 @@ func TestUntaggedIsLogged(t *testing.T) {
 	w.log.expectErrors(t, want, want)
 }
 
-// A ready job with options that is about to expire becomes a dead letter, with the daemon's permissions; it is logged and counted. What a client
-// of the original has pushed expires as with its server.
+// Ready jobs that are about to expire become dead letters, with the daemon's permissions; they are logged and counted. Where only clients of the
+// original push, jobs expire as with its server.
 func TestExpiringJobsAreBuried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.partitioned(1).Of("a")
-	errs, err := s.Push([]store.Delayed{{Job: store.Job{ID: "a", Topic: "t", Body: "b"}, Terms: store.Terms{Lifetime: store.DefaultLifetime, MaxAttempts: 3}}}).Do(t.Context())
+	errs, err := s.Push([]store.Delayed{
+		{Job: store.Job{ID: "a", Topic: "t", Body: "b"}, Terms: store.Terms{Lifetime: store.DefaultLifetime, MaxAttempts: 3}},
+		{Job: store.Job{ID: "b", Topic: "t", Body: "b"}, Terms: store.Terms{Lifetime: store.DefaultLifetime}},
+	}).Do(t.Context())
 	check(t, cmp.Or(append(errs, err)...))
-	w.Do("PEXPIRE", prefix+"job_bucket:a", 60_000)
-	w.Do("HMSET", prefix+"job_bucket:o", "topic", "old", "body", "b")
-	w.Do("EXPIRE", prefix+"job_bucket:o", 60)
-	w.Do("LPUSH", prefix+"ready_queue:old", "o")
-	w.enterTopics(0, "t", "old")
+	for id, topic := range map[string]string{"c": "t", "o": "old"} {
+		w.Do("HMSET", prefix+"job_bucket:"+id, "topic", topic, "body", "b")
+		w.Do("LPUSH", prefix+"ready_queue:"+topic, id)
+	}
+	for _, id := range []string{"a", "b", "c", "o"} {
+		w.Do("PEXPIRE", prefix+"job_bucket:"+id, 60_000)
+	}
+	w.enterTopics(0, "old")
 	w.user(daemonRights)
 	defer w.run()()
-	w.awaitServer(t, "count of what has expired", func(s store.ServerState) bool { return s.Dropped == 1 })
-	w.log.expectErrorsWith(t, "Ready job has expired and is a dead letter now, Topic: t, IDs: [a]")
+	w.awaitServer(t, "count of what has expired", func(s store.ServerState) bool { return s.Dropped == 3 })
+	w.log.expectErrorsWith(t, "Ready job has expired and is a dead letter now, Topic: t, IDs: [a,b,c]")
 	w.Expect(redistest.State{
 		Ready: queues{"old": {"o"}}, Buckets: buckets{"o": "old b"},
-		Dead: queues{"t": {"a"}}, Letters: buckets{"a": "t b"},
+		Dead: queues{"t": {"a", "b", "c"}}, Letters: buckets{"a": "t b", "b": "t b", "c": "t b"},
 	})
 	if ttl := w.Lifetimes()["o"]; ttl <= 0 || ttl > time.Minute {
 		t.Errorf("the other job expires in %v", ttl)
