@@ -131,7 +131,7 @@ bench: ## docs/benchmarks.md, measured anew here, in more than an hour, once the
 	$(GO) test ./server -run '^$$' -bench . -benchtime 3x -timeout 30m
 	$(GO) run -C bench . -full
 
-soak: ## everything at once for an hour, with kills: no job lost, nothing that grows; writes docs/benchmark-tables.md
+soak: ## everything at once for an hour, with kills: no job lost, nothing that grows; writes bench/tables.md
 	tools/prepare.sh
 	$(GO) run -C bench . -full -only soak -soak 1h
 

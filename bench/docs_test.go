@@ -16,7 +16,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	pages, err := filepath.Glob("../docs/*.md")
+	pages, err := filepath.Glob("../*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}

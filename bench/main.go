@@ -1,5 +1,5 @@
 // Command bench measures Delayer against the raw Redis work that it does, against the original's commands and
-// against other queues, and writes docs/benchmarks.md with its charts.
+// against other queues, and writes docs/benchmarks.md with its charts, tables.md and targets.md.
 //
 // A workload measures one thing and returns a Section; contenders run in turns, so that a change of the
 // machine's speed affects all alike; a Report keeps everything as JSON, so that one workload can be repeated
@@ -99,7 +99,7 @@ func command() {
 	full := flag.Bool("full", false, "everything, with bursts and pools of 1,000,000 jobs and more")
 	only := flag.String("only", "", "run these workloads only, and keep the others' results: "+strings.Join(names(), ","))
 	render := flag.Bool("render", false, "run nothing: write documents and charts from the kept numbers")
-	out := flag.String("out", "", "folder to write to (default ../docs, with -quick a temporary one)")
+	out := flag.String("out", "", "project to write to (default ..; with -quick a temporary folder)")
 	text := flag.String("text", "", "file to write what was measured to as well, in the format of Go's benchmarks, for benchstat")
 	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, each by its own bench, and let benchstat compare; nothing is written")
 	pairs := flag.Int("pairs", 8, "with -against: how often each of the two is measured")
@@ -115,7 +115,7 @@ func command() {
 		check(err)
 	}
 
-	mode, s, folder := "normal", normalSizes, filepath.Join("..", "docs")
+	mode, s, folder := "normal", normalSizes, ".."
 	switch {
 	case *quick:
 		mode, s, folder = "quick", quickSizes, filepath.Join(os.TempDir(), "delayer-bench")
@@ -187,7 +187,7 @@ func bench(mode string, s sizes, folder, file string, chosen []workload) {
 		}
 	}
 	report.save(folder)
-	progress("written: %s", filepath.Join(folder, "benchmarks.md"))
+	progress("written: %s", filepath.Join(folder, "docs", "benchmarks.md"))
 	for _, t := range report.AllTargets() {
 		fmt.Print(t.row())
 	}

@@ -184,9 +184,8 @@ func readReport(folder string) *Report {
 	return r
 }
 
-// save writes the pages, the charts and the numbers to the directory.
+// save writes the pages, the charts and the numbers below the directory.
 func (r *Report) save(folder string) {
-	check(os.MkdirAll(filepath.Join(folder, "bench"), 0o755))
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
@@ -195,6 +194,7 @@ func (r *Report) save(folder string) {
 	files := r.pages()
 	files["bench/results.json"] = text.String()
 	for name, text := range files {
+		check(os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o755))
 		check(os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 	}
 }

@@ -41,7 +41,7 @@ func sampleReport() *Report {
 }
 
 func TestTables(t *testing.T) {
-	text := sampleReport().pages()["benchmark-tables.md"]
+	text := sampleReport().pages()["bench/tables.md"]
 	for _, want := range []string{
 		"| ours | 2,000 (1,000–3,000) | 5.0 |\n",
 		"| theirs | 7 | – |\n",
@@ -62,7 +62,7 @@ func TestSaveKeepsTheOtherWorkloads(t *testing.T) {
 	report := readReport(folder)
 	report.add(Section{Name: "take", Title: "Take"}, []string{"take", "push"})
 	report.save(folder)
-	text, _ := os.ReadFile(filepath.Join(folder, "benchmark-tables.md"))
+	text, _ := os.ReadFile(filepath.Join(folder, "bench", "tables.md"))
 	take, push := strings.Index(string(text), "## Take\n"), strings.Index(string(text), "## Push\n")
 	if take < 0 || push < take {
 		t.Errorf("Take is at %d, Push at %d", take, push)
@@ -76,13 +76,13 @@ func TestSummary(t *testing.T) {
 	report.Sections[0].Tables[0].Rows = Rows{{"Delayer", []Sample{nil, {9000}}}, {"original (MULTI)", []Sample{nil, {4000, 5000, 6000}}}, {"asynq", []Sample{nil, {3}}}}
 	pages := report.pages()
 	for page, texts := range map[string][]string{
-		"benchmarks.md":       {"| Delayer | 9,000 | – |", "| original | 5,000 | – |", "| asynq | 3 | – |", "- a machine\n- Redis 7\n"},
-		"benchmarks.zh-CN.md": {"| Delayer | 9,000 | – |"},
-		"benchmark-targets.md": {"meets 1 of its 4 targets", "| on time | ≤ 5.00 ms | 6.00 ms | 4.00–7.00 | **missed** |\n" +
+		"docs/benchmarks.md":       {"| Delayer | 9,000 | – |", "| original | 5,000 | – |", "| asynq | 3 | – |", "- a machine\n- Redis 7\n"},
+		"docs/benchmarks.zh-CN.md": {"| Delayer | 9,000 | – |"},
+		"bench/targets.md": {"meets 1 of its 4 targets", "| on time | ≤ 5.00 ms | 6.00 ms | 4.00–7.00 | **missed** |\n" +
 			"| never early | ≤ 0.00 | 1.00 | 0.00–1.00 | **missed** |\n" +
 			"| unknown | ≥ 1.00× | – | – | not measured |\n" +
 			"| fast | ≥ 2.50× | 3.00× | 2.00–4.00 | met |\n"},
-		"benchmark-targets.zh-CN.md": {"目标共 4 个，Delayer 达到了 1 个"},
+		"bench/targets.zh-CN.md": {"4 个目标达到 1 个"},
 	} {
 		for _, want := range texts {
 			if !strings.Contains(pages[page], want) {
@@ -138,13 +138,13 @@ func TestVersionsAreKept(t *testing.T) {
 
 // The pages are what this program writes for the kept results.
 func TestPagesAreOfTheNumbers(t *testing.T) {
-	for name, want := range readReport("../docs").pages() {
-		text, err := os.ReadFile(filepath.Join("..", "docs", name))
+	for name, want := range readReport("..").pages() {
+		text, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if string(text) != want {
-			t.Errorf("docs/%s is not what this program writes: go run -C bench . -render", name)
+			t.Errorf("%s is not what this program writes: go run -C bench . -render", name)
 		}
 	}
 }

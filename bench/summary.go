@@ -95,7 +95,7 @@ func (r *Report) Targets(met bool) (rows []string) {
 	return rows
 }
 
-// pages returns the documents and charts by their file names.
+// pages returns the documents and charts by their paths in the project: what users read is in docs, the rest is next to the programs.
 func (r *Report) pages() map[string]string {
 	rates := chart{title: "Throughput", unit: "jobs/s", groups: summaryQueues}
 	late := chart{title: "Lateness at 500 jobs per second", unit: "ms, logarithmic", groups: summaryQueues, logarithmic: true}
@@ -110,12 +110,16 @@ func (r *Report) pages() map[string]string {
 		}
 		to.series, to.values = append(to.series, c.name), append(to.values, values)
 	}
-	all := map[string]string{"bench/throughput.svg": rates.svg(), "bench/lateness.svg": late.svg()}
+	all := map[string]string{"docs/bench/throughput.svg": rates.svg(), "docs/bench/lateness.svg": late.svg()}
 	for _, t := range must(template.ParseFS(pageFiles, "pages/*.md")).Templates() {
 		if t.Name() != "workloads.md" {
 			var b strings.Builder
 			check(t.Execute(&b, r))
-			all[path.Base(t.Name())] = b.String()
+			folder := "bench"
+			if strings.HasPrefix(t.Name(), "benchmarks.") {
+				folder = "docs"
+			}
+			all[path.Join(folder, t.Name())] = b.String()
 		}
 	}
 	return all

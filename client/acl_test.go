@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The permissions in docs/operating.md suffice for every call of consumers, and for what TestDocumentedRightsOfEachPush leaves to
+// The permissions in docs/access.md suffice for every call of consumers, and for what TestDocumentedRightsOfEachPush leaves to
 // this test.
 func TestDocumentedRights(t *testing.T) {
 	f := start(t, alone, undivided)

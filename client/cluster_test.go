@@ -29,7 +29,7 @@ func otherMasters(c *redistest.Cluster, slot int) []*redistest.Server {
 	return slices.DeleteFunc(slices.Clone(c.Servers[:3]), func(s *redistest.Server) bool { return s == owner })
 }
 
-// The permissions in docs/operating.md suffice in a cluster, too, for pushing, moving, waiting, reserving and
+// The permissions in docs/access.md suffice in a cluster, too, for pushing, moving, waiting, reserving and
 // acknowledging.
 func TestRightsInCluster(t *testing.T) {
 	redistest.Long(t)

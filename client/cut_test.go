@@ -2,8 +2,10 @@ package client_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// cutRow is a row of the table in docs/testing.md. It describes the job after a cut at one command of an operation.
+// cutRow is a row of the table in testdata/cuts.md. It describes the job after a cut at one command of an operation.
 type cutRow struct {
 	operation, cut string
 	then           string // where the job is after the cut
@@ -22,7 +24,8 @@ type cutRow struct {
 }
 
 func (r cutRow) String() string {
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", r.operation, r.cut, r.then, r.again, r.end, r.without)
+	text := fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", r.operation, r.cut, r.then, r.again, r.end, r.without)
+	return strings.TrimSuffix(text, "  |") // without an empty last cell
 }
 
 const (
@@ -30,25 +33,19 @@ const (
 	late  = "after its script"
 )
 
-// documentedCuts returns the rows of the table in docs/testing.md whose third column has this head.
-func documentedCuts(t *testing.T, head string) (rows []cutRow) {
+// update makes TestCuts and TestScheduleCuts write their tables.
+var update = flag.Bool("update", false, "write testdata/cuts.md and testdata/schedule_cuts.md anew")
+
+// endOfHead is the end of the line between a table's head and its rows.
+const endOfHead = "---|\n"
+
+// tableOfCuts is a golden file: the text and the heads, and the rows below.
+func tableOfCuts(t *testing.T, file string) (head string, rows []string) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/testing.md")
+	text, err := os.ReadFile(filepath.Join("testdata", file))
 	check(t, err)
-	_, table, _ := strings.Cut(string(text), "| operation | cut | "+head+" |")
-	for line := range strings.Lines(table) {
-		cells := strings.Split(strings.TrimSpace(line)+"|", "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		switch {
-		case len(cells) == 2: // the end of the table
-			return rows
-		case len(cells) > 6 && !strings.HasPrefix(cells[1], "-"):
-			rows = append(rows, cutRow{cells[1], cells[2], cells[3], cells[4], cells[5], cells[6]})
-		}
-	}
-	return rows
+	head, table, _ := strings.Cut(string(text), endOfHead)
+	return head, strings.Split(strings.TrimSuffix(table, "\n"), "\n")
 }
 
 // bodies returns the number of bodies of the job, which are separated by commas.
@@ -62,7 +59,7 @@ type cutOutcome struct {
 }
 
 // A connection is cut at each command of each operation. No job is lost, except with the reply to a pop. No job is
-// delivered twice unless its lease has ended or it was released. The table in docs/testing.md lists all other effects.
+// delivered twice unless its lease has ended or it was released. The table in testdata/cuts.md lists all other effects.
 // The number in it is the total number of deliveries of the job.
 func TestCuts(t *testing.T) {
 	f := start(t, onePool)
@@ -78,19 +75,29 @@ func TestCuts(t *testing.T) {
 			got = append(got, f.cutMoves(t, cutter))
 		}
 	}
-	expectCuts(t, got, documentedCuts(t, "the job then"))
+	expectCuts(t, got, "cuts.md")
 }
 
-// expectCuts checks the rows of a table in docs/testing.md.
-func expectCuts(t *testing.T, got, want []cutRow) {
+// expectCuts compares the rows with a golden file.
+func expectCuts(t *testing.T, got []cutRow, file string) {
 	t.Helper()
-	for i, row := range got {
+	var rows []string
+	for _, row := range got {
+		rows = append(rows, row.String())
+	}
+	head, want := tableOfCuts(t, file)
+	if *update {
+		text := head + endOfHead + strings.Join(rows, "\n") + "\n"
+		check(t, os.WriteFile(filepath.Join("testdata", file), []byte(text), 0o644))
+		return
+	}
+	for i, row := range rows {
 		if i >= len(want) || row != want[i] {
-			t.Errorf("not in docs/testing.md, or not there: %v", row)
+			t.Errorf("not in testdata/%s, or not there: %s", file, row)
 		}
 	}
-	if len(got) < len(want) {
-		t.Errorf("%d rows, want %d", len(got), len(want))
+	if len(rows) < len(want) {
+		t.Errorf("%d rows, want %d", len(rows), len(want))
 	}
 }
 

@@ -28,6 +28,8 @@ func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delaye
 	return err
 }
 
+// mayTryElsewhere reports whether nothing was stored, and another node may take the job. A stored job's error says why it is not known whether replicas have
+// it, which looks like a refusal of the job, if Redis was busy then.
 func mayTryElsewhere(ctx context.Context, err error) bool {
 	return !isStored(err) && batch.IsNotDone(err) && store.Temporary(err) && !errors.Is(err, ErrClosed) && ctx.Err() == nil
 }

@@ -50,7 +50,7 @@ func begunSchedule(f *fixture) {
 	f.reserve("t")
 }
 
-// schedulesAndJobs describes what is stored of schedule a, as in the table in docs/testing.md.
+// schedulesAndJobs describes what is stored of schedule a, as in the table in testdata/schedule_cuts.md.
 func (f *fixture) schedulesAndJobs() string {
 	f.TB.Helper()
 	all, err := f.Schedules().List(f.TB.Context())
@@ -73,7 +73,7 @@ func (f *fixture) schedulesAndJobs() string {
 	return fmt.Sprintf("one, %d jobs", all[0].Jobs)
 }
 
-// A connection is cut at each command of each call on schedules. The table in docs/testing.md lists the effects.
+// A connection is cut at each command of each call on schedules. The table in testdata/schedule_cuts.md lists the effects.
 func TestScheduleCuts(t *testing.T) {
 	t.Parallel()
 	f := start(t, onePool)
@@ -104,5 +104,5 @@ func TestScheduleCuts(t *testing.T) {
 		}
 		got = append(got, rowsOf(t, outcomes)...)
 	}
-	expectCuts(t, got, documentedCuts(t, "then there is"))
+	expectCuts(t, got, "schedule_cuts.md")
 }

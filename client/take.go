@@ -75,12 +75,12 @@ type FetchTopic struct {
 }
 
 // Fetch waits, unless NoWait is set, until there is a job of any of the topics, and takes as many as there are
-// and as are wanted, but about 1 MiB at most, with one call. With several partitions one of them serves the call, so others may have more
-// jobs; their turn comes next. Pools of workers are built on it: see package worker.
+// and as are wanted, but about 1 MiB at most, with one call. With several partitions one of them, a random one that has jobs, serves the call, so others may have
+// more. Pools of workers are built on it: see package worker.
 //
 // With several partitions, the order of topics holds within each. A Client skips topics that it knows to be empty, because Redis tells
-// it when they get a job. If that message is lost, a caller that always finds jobs of other topics polls them again within 20 s, or
-// 2 s if no server of this project runs.
+// it when they get a job. If that message is lost, a check finds the jobs within 10 s, or 1 s if no server of this project runs and the
+// topics are few.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	r, wrong := o.request()
 	got, err := c.take(ctx, "fetch", r, o.Timeout, wrong)

@@ -77,7 +77,7 @@ func (l *loop) endPasses() {
 	}
 }
 
-// round makes one call for each mover that is due or has a pass in progress. If Redis does not answer one, other calls of the round would wait for it, too,
+// round makes one call for each mover that is due or has a pass in progress. If Redis does not respond one, other calls of the round would wait for it, too,
 // and are left out.
 func (l *loop) round() {
 	started, answers := time.Now(), true
@@ -138,10 +138,10 @@ func (l *loop) countAcked(now time.Time) {
 	}
 }
 
-// noRedis is the log line for a Redis that does not answer or refuses a pass.
+// noRedis is the log line for a Redis that does not respond or refuses a pass.
 const noRedis = "Redis does not work for us"
 
-// report logs the result of a pass. A Redis that does not answer is logged once for all movers.
+// report logs the result of a pass. A Redis that does not respond is logged once for all movers.
 func (l *loop) report(m *mover, err error) {
 	if err == nil || !store.Temporary(err) {
 		m.outages.report(noRedis, err)

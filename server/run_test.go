@@ -142,7 +142,7 @@ func TestRunStopsMidway(t *testing.T) {
 	w.expectManyMoved(jobs, 1)
 }
 
-// TestRunStopsWhileRedisHangs stops Run while Redis does not answer, on a pool without timeouts.
+// TestRunStopsWhileRedisHangs stops Run while Redis does not respond, on a pool without timeouts.
 func TestRunStopsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -349,7 +349,7 @@ func (m *mover) repairSchedules() *sweep {
 		}
 		repaired, err := m.store.RepairSchedules(ctx, last, all)
 		for _, name := range repaired.Names {
-			m.log.Warn(fmt.Sprintf("Schedule %s was moved by a server that does not know schedules, and is put back", store.Quote(name)))
+			m.log.Warn(fmt.Sprintf("Schedule %s was moved by a server that does not know schedules, and was restored", store.Quote(name)))
 		}
 		if len(repaired.Names) > 0 {
 			m.putBack = true

@@ -56,7 +56,7 @@ func TestScheduleMovedByAnOldServer(t *testing.T) {
 		}
 	}
 	_, errors := w.log.lines()
-	if mention(errors, "Schedule \"a\" was moved by a server that does not know schedules, and is put back") == 0 {
+	if mention(errors, "Schedule \"a\" was moved by a server that does not know schedules, and was restored") == 0 {
 		t.Errorf("the log has %q", errors)
 	}
 }

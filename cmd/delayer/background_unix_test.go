@@ -55,7 +55,7 @@ func TestBackgroundWithURL(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))
 	db := redistest.Start(t)
-	if r := runBinary(t, s.dir, environment(t), "-d", "-c", s.conf, "--redis", "redis://"+db.Addr); r.code != 0 || strings.Contains(r.stdout, "Redis has not answered yet") {
+	if r := runBinary(t, s.dir, environment(t), "-d", "-c", s.conf, "--redis", "redis://"+db.Addr); r.code != 0 || strings.Contains(r.stdout, "Redis has not responded yet") {
 		t.Fatalf("%+v", r)
 	}
 	if line, err := os.ReadFile("/proc/" + read(t, s.pid) + "/cmdline"); err == nil && strings.Contains(string(line), db.Addr) {
@@ -64,7 +64,7 @@ func TestBackgroundWithURL(t *testing.T) {
 	stopDaemon(t, s, syscall.SIGTERM)
 }
 
-// Ctrl-C while the daemon starts and Redis does not answer leaves no daemon behind.
+// Ctrl-C while the daemon starts and Redis does not respond leaves no daemon behind.
 func TestInterruptedBackground(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {

@@ -128,7 +128,7 @@ func TestStartWithoutRedis(t *testing.T) {
 				t.Parallel()
 				s := newSite(t, test.addr, "read_timeout = 100")
 				p := s.started(t, mode...)
-				line := regexp.MustCompile(started + `\d+; Redis has not answered yet: ` + test.why + `\n`)
+				line := regexp.MustCompile(started + `\d+; Redis has not responded yet: ` + test.why + `\n`)
 				if !line.MatchString(p.stdout.String()) || !line.MatchString(read(t, s.access)) {
 					t.Errorf("want %s in\n%s", line, p.stdout)
 				}

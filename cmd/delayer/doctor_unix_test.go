@@ -110,7 +110,7 @@ func TestDoctorBeforeTheFirstStart(t *testing.T) {
 	}
 }
 
-// The doctor reports a sentinel that does not answer, too few of them, and different masters; if the sentinels' user may not ask, that
+// The doctor reports a sentinel that does not respond, too few of them, and different masters; if the sentinels' user may not ask, that
 // it has not checked.
 func TestDoctorOfSentinels(t *testing.T) {
 	redistest.Long(t)
@@ -145,13 +145,13 @@ func TestDoctorOfSentinels(t *testing.T) {
 	misled := redistest.StartSentinel(t, other, 1)
 	want(look("redis-sentinel://"+strings.Join(watched.Addrs(), ",")+","+misled.Addr+"?master=m"), "sentinels disagree about the master: ")
 	watched.Sentinels[2].Kill()
-	want(look(url), "sentinel "+watched.Sentinels[2].Addr+" does not answer: cannot connect")
+	want(look(url), "sentinel "+watched.Sentinels[2].Addr+" does not respond: cannot connect")
 	watched.Sentinels[1].Kill()
 	eventually(t, "the last sentinel misses the others", func() bool {
 		_, err := watched.Sentinels[0].Conn().Do("SENTINEL", "CKQUORUM", "m")
 		return err != nil
 	})
-	want(look(url), "sentinel "+watched.Sentinels[0].Addr+" says: NOQUORUM", " does not answer", " does not answer")
+	want(look(url), "sentinel "+watched.Sentinels[0].Addr+" says: NOQUORUM", " does not respond", " does not respond")
 }
 
 // Settings that the environment replaces, or that have no effect, are found.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -86,13 +85,13 @@ func TestExampleExec(t *testing.T) {
 	eventually(t, "the second job is a dead letter", func() bool { return len(db.State().Dead) == 1 })
 }
 
-// In each installed language, the documented producer pushes a job, and its consumer handles and acknowledges it. A test
-// of internal/web/api/openapitest runs the TypeScript samples.
+// In each installed language, the example of a producer pushes a job, and that of a consumer handles and acknowledges it. A test
+// of internal/web/api/openapitest runs those in TypeScript.
 func TestSamplesInOtherLanguages(t *testing.T) {
 	redistest.Long(t)
-	for _, language := range []struct{ name, program, file string }{
-		{"python", "python3", "sample%d.py"},
-		{"java", "java", "Sample%d.java"},
+	for _, language := range []struct{ name, program, producer, consumer string }{
+		{"python", "python3", "producer.py", "consumer.py"},
+		{"java", "java", "Producer.java", "Consumer.java"},
 	} {
 		t.Run(language.name, func(t *testing.T) {
 			if _, err := exec.LookPath(language.program); err != nil {
@@ -101,15 +100,10 @@ func TestSamplesInOtherLanguages(t *testing.T) {
 			server := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0")
 			changes := strings.NewReplacer("http://127.0.0.1:9277", urlOf(server.start(t)), `"30m"`, `"100ms"`)
 			var programs []*process
-			for i, sample := range docs.Samples(read(t, "../../docs/languages.md")) {
-				if sample.Language == language.name {
-					file := filepath.Join(server.dir, fmt.Sprintf(language.file, i))
-					write(t, file, changes.Replace(sample.Text))
-					programs = append(programs, startCommand(t, server.dir, os.Environ(), exec.Command(language.program, file)))
-				}
-			}
-			if len(programs) != 2 {
-				t.Fatalf("%d programs, want a producer and a consumer", len(programs))
+			for _, name := range []string{language.producer, language.consumer} {
+				file := filepath.Join(server.dir, name)
+				write(t, file, changes.Replace(read(t, "../../examples/"+language.name+"/"+name)))
+				programs = append(programs, startCommand(t, server.dir, os.Environ(), exec.Command(language.program, file)))
 			}
 			if code := programs[0].wait(); code != 0 {
 				t.Fatalf("the producer ends with %d: %s%s", code, programs[0].stdout, programs[0].stderr)
@@ -129,7 +123,7 @@ func TestPHPSamples(t *testing.T) {
 		}
 		t.Skip("php is not installed; make e2e installs it")
 	}
-	for page, samples := range map[string]int{"php.md": 3, "migrating.md": 1} {
+	for page, samples := range map[string]int{"php.md": 3, "rabbitmq.md": 1} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			testPHPSamples(t, page, samples)

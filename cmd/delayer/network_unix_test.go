@@ -268,7 +268,7 @@ func failingStart(tb testing.TB, s site, args ...string) result {
 	for tries := 1; ; tries++ {
 		p := startBinary(tb, s.dir, environment(tb), args...)
 		p.says(p.stdout, started)
-		late := regexp.MustCompile(started + `\d+; Redis has not answered yet: [^\n]*(timeout|deadline)`).MatchString(p.stdout.String())
+		late := regexp.MustCompile(started + `\d+; Redis has not responded yet: [^\n]*(timeout|deadline)`).MatchString(p.stdout.String())
 		if late {
 			stopDaemon(tb, s, syscall.SIGTERM)
 		}

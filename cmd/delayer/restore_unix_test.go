@@ -20,7 +20,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A backup taken as docs/operating.md says, while a server runs, brings back jobs, leases, schedules, limits and pauses.
+// A backup taken as docs/backup.md says, while a server runs, brings back jobs, leases, schedules, limits and pauses.
 func TestBackupIsRestored(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t, "--appendonly", "yes", "--repl-diskless-sync-delay", "0") // for redis-cli --rdb
@@ -101,7 +101,7 @@ func onRedis(t *testing.T, db *redistest.Server, args ...string) (string, int) {
 	return r.stdout + r.stderr, r.code
 }
 
-// A move to another Redis by FAILOVER, as docs/operating.md describes it, loses no push that had succeeded, and a push to the old one is refused.
+// A move to another Redis by FAILOVER, as docs/backup.md describes it, loses no push that had succeeded, and a push to the old one is refused.
 func TestMoveToAnotherRedis(t *testing.T) {
 	t.Parallel()
 	old := redistest.Start(t)

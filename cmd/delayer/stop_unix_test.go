@@ -85,7 +85,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// A daemon that has not started yet because Redis does not answer can be stopped, too.
+// A daemon that has not started yet because Redis does not respond can be stopped, too.
 func TestStopDuringStart(t *testing.T) {
 	t.Parallel()
 	mute := newMute(t)

@@ -12,7 +12,7 @@ function delayer(string $method, string $path, ?array $data = null): ?array
         'ignore_errors' => true,
     ]]));
     if ($answer === false) {
-        throw new RuntimeException('Delayer does not answer: whether the call was done is unknown');
+        throw new RuntimeException('Delayer does not respond: whether the call was done is unknown');
     }
     $answer = json_decode($answer, true);
     if (str_starts_with($answer['type'] ?? '', 'urn:delayer:problem:')) {

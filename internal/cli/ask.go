@@ -191,7 +191,7 @@ func (c *call) ask(ctx context.Context, r request) (view.Object, error) {
 	var o view.Object
 	if len(text) > 0 {
 		if o, err = view.Read(text); err != nil {
-			return nil, exit.With(exit.Failed, fmt.Errorf("%s does not answer as Delayer's /v1 does: %s", c.v1.name, http.StatusText(answer.StatusCode)))
+			return nil, exit.With(exit.Failed, fmt.Errorf("%s does not respond as Delayer's /v1 does: %s", c.v1.name, http.StatusText(answer.StatusCode)))
 		}
 	}
 	if answer.StatusCode >= http.StatusBadRequest {
@@ -221,7 +221,7 @@ func (c *call) noAnswer(ctx context.Context, err error) error {
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return exit.With(exit.Redis, fmt.Errorf("no answer from %s: %w", c.v1.name, err))
+	return exit.With(exit.Redis, fmt.Errorf("no response from %s: %w", c.v1.name, err))
 }
 
 // notes says which parts of the last answer are missing, and why.

@@ -161,7 +161,7 @@ func checkSentinels(ctx context.Context, r config.Redis, o client.PoolOptions) (
 		case errors.As(err, &refusal):
 			list = append(list, doctor.Finding{Evidence: fmt.Sprintf("sentinel %s says: %v", sentinel, err), Fix: "start the other sentinels; redis-cli SENTINEL SENTINELS " + r.SentinelMaster})
 		case err != nil:
-			list = append(list, doctor.Finding{Evidence: fmt.Sprintf("sentinel %s does not answer: %v", sentinel, unreachable(err)), Fix: "start it, or remove it from redis.sentinels"})
+			list = append(list, doctor.Finding{Evidence: fmt.Sprintf("sentinel %s does not respond: %v", sentinel, unreachable(err)), Fix: "start it, or remove it from redis.sentinels"})
 		}
 		if master != "" {
 			masters = append(masters, sentinel+" names "+master)

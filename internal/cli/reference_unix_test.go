@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -19,19 +20,20 @@ var update = flag.Bool("update", false, "write docs/commands.md anew from what t
 // The reference of commands is what the help pages say. After a change of the help, run the test with -update.
 func TestCommandReference(t *testing.T) {
 	for language, text := range map[string]struct {
-		file, title, other, intro, daemon, common, codes, period, colon string
+		file, title, other, intro, daemon, common, several, also, codes, period, colon string
 	}{
 		"en": {"commands.md", "Commands", "[中文](commands.zh-CN.md)",
-			"What `delayer help` says, on one page. A test compares it with the program.", "The daemon", "Options of all commands", "Exit codes", ".", ": "},
+			"What `delayer help` says, on one page. A test compares it with the program.", "The daemon", "Options of all commands", "Options of several commands", "Also", "Exit codes", ".", ": "},
 		"zh": {"commands.zh-CN.md", "命令", "[English](commands.md)",
-			"`delayer help` 的内容，集中在一页上。有测试将它与程序比较。", "守护进程", "所有命令都有的选项", "退出码", "。", "："},
+			"`delayer help` 的内容，集中在一页上。有测试将它与程序比较。", "守护进程", "所有命令都有的选项", "几个命令共有的选项", "还有", "退出码", "。", "："},
 	} {
 		w := readWords(language)
-		r := reference{w, text.period, text.colon}
+		r := reference{w, text.period, text.colon, text.also, sharedOptions(w)}
 		page := fmt.Sprintf("# %s\n\n%s\n\n%s\n", text.title, text.other, text.intro)
 		page += fmt.Sprintf("\n## %s\n\n```text\n%s```\n\n%s", text.daemon, originalUsage, r.options(w.pages["daemon"].options))
 		page += fmt.Sprintf("\n## %s\n\n%s\n%s\n", text.common, r.options(w.pages["common"].options), markdown(w.text("durations")))
-		for _, g := range w.groups {
+		page += fmt.Sprintf("\n## %s\n\n%s", text.several, r.options(r.shared))
+		for _, g := range w.groups[:len(w.groups)-1] { // but not how to get help
 			page += "\n## " + strings.TrimRight(g.title, ":：") + "\n"
 			for _, name := range g.names {
 				if c, _ := findCommand(strings.Fields(name)); c != nil {
@@ -53,7 +55,30 @@ func TestCommandReference(t *testing.T) {
 // reference writes help texts as Markdown.
 type reference struct {
 	*words
-	period, colon string
+	period, colon, also string
+	shared              []option // have their text once, at the head of the page
+}
+
+// sharedOptions returns the options that several commands have with the same text; of a flag with several texts, the most frequent one.
+func sharedOptions(w *words) (shared []option) {
+	uses := map[string]int{}
+	text := func(o option) string { return o.flags + strings.Join(o.text, "\n") }
+	at := map[string]int{} // flags → index in shared
+	for _, g := range w.groups {
+		for _, name := range g.names {
+			for _, o := range w.pages[name].options {
+				uses[text(o)]++
+				switch i, known := at[o.flags]; {
+				case !known:
+					at[o.flags] = len(shared)
+					shared = append(shared, o)
+				case uses[text(o)] > uses[text(shared[i])]:
+					shared[i] = o
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(shared, func(o option) bool { return uses[text(o)] < 2 })
 }
 
 // command returns the section of a command.
@@ -65,16 +90,35 @@ func (r reference) command(c *command) string {
 			section += "\n" + markdown(paragraph) + "\n"
 		}
 	}
-	if len(p.options) > 0 {
-		section += "\n" + r.options(p.options)
-	}
-	if len(p.examples) > 0 {
-		section += "\n```text\n" + strings.Join(p.examples, "\n") + "\n```\n"
+	section += r.own(p.options)
+	examples := slices.DeleteFunc(slices.Clone(p.examples), func(line string) bool { return line == p.examples[0]+" --json" })
+	if len(examples) > 0 {
+		section += "\n```text\n" + strings.Join(examples, "\n") + "\n```\n"
 	}
 	if r.pages["exit codes of "+c.name] != nil {
 		section += "\n" + r.say("exit codes") + "\n\n" + r.codes(r.exitCodes(c))
 	}
 	return section
+}
+
+// own returns the options of a command: the names of shared ones, and the others with their texts.
+func (r reference) own(options []option) (list string) {
+	var own []option
+	var names []string
+	for _, o := range options {
+		if slices.ContainsFunc(r.shared, func(s option) bool { return s.flags == o.flags && slices.Equal(s.text, o.text) }) {
+			names = append(names, "`"+o.flags+"`")
+		} else {
+			own = append(own, o)
+		}
+	}
+	if len(own) > 0 {
+		list = "\n" + r.options(own)
+	}
+	if len(names) > 0 {
+		list += fmt.Sprintf("\n%s%s%s%s\n", r.also, r.colon, strings.Join(names, ", "), r.period)
+	}
+	return list
 }
 
 func (r reference) options(options []option) (list string) {

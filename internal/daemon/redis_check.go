@@ -105,7 +105,7 @@ func waitsForRedis(err error) string {
 	case store.KindOf(err) != store.NoAnswer:
 		return fmt.Sprintf("; Redis does not serve it yet: %v", err)
 	}
-	return fmt.Sprintf("; Redis has not answered yet: %v", err)
+	return fmt.Sprintf("; Redis has not responded yet: %v", err)
 }
 
 // alert returns the TLS alert of a Redis that refuses the connection. The alert comes after the handshake; a command

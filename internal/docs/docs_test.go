@@ -25,10 +25,10 @@ func inProject(file string) string {
 	return filepath.ToSlash(strings.TrimPrefix(file, filepath.FromSlash(project+"/")))
 }
 
-// pages returns the text of all documents by path.
+// pages returns the text of all documents by path: of users, of contributors, and tables that tests or programs write.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	files := slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"), glob(t, "docs/adr/*.md"))
+	files := slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"), glob(t, "docs/adr/*.md"), glob(t, "bench/*.md"), glob(t, "client/testdata/*.md"), glob(t, "internal/store/*.md"))
 	texts := make(map[string]string, len(files))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -134,11 +134,17 @@ var (
 	function  = regexp.MustCompile(`(?m)^func (Test\w+|Example\w*|Fuzz\w+|Benchmark\w+)\(`)
 )
 
-// TestNamedTests checks that tests named in documents exist: client/TestModel is TestModel in the folder client.
+// TestNamedTests checks that tests named in documents and in the list of promises exist: client/TestModel is TestModel in the folder client.
 func TestNamedTests(t *testing.T) {
 	folders, anywhere := testFunctions(t)
 	count := 0
-	for page, text := range pages(t) {
+	all := pages(t)
+	for file, text := range sources(t, ".txt") {
+		if filepath.Base(file) == "promises.txt" {
+			all[file] = text
+		}
+	}
+	for page, text := range all {
 		for _, found := range namedTest.FindAllStringSubmatch(text, -1) {
 			folder, name := strings.TrimSuffix(found[1], "/"), found[2]
 			if strings.HasPrefix(page, "docs/tutorial.") { // its program has a test

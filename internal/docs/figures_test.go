@@ -32,39 +32,11 @@ func TestNamedRevisions(t *testing.T) {
 	}
 }
 
-// TestComparedFigures checks that the comparison has the medians of the benchmarks, rounded.
-func TestComparedFigures(t *testing.T) {
-	all := pages(t)
-	for _, page := range []string{"docs/comparison.md", "docs/comparison.zh-CN.md"} {
-		_, table, _ := strings.Cut(all[page], "\n|---|--:")
-		rows := regexp.MustCompile(`(?m)^\| .* \|$`).FindAllString(table, 5)
-		for i, from := range []struct {
-			table, column string
-			rows          [4]string // of Delayer, beanstalkd, asynq and Faktory
-		}{
-			{"20,000 jobs due at once, handled and acknowledged", "jobs/s", [4]string{"Delayer, worker"}},
-			{"Push, one job per call", "32 goroutines", [4]string{"Delayer"}},
-			{"Push, one job per call", "1 goroutine", [4]string{"Delayer"}},
-			{"Lateness at 500 jobs per second", "p99, ms", [4]string{"Delayer"}},
-			{"CPU time per job", "sum", [4]string{"Delayer, 32 goroutines"}},
-		} {
-			copy(from.rows[1:], []string{"beanstalkd", "asynq", "Faktory"})
-			cells := strings.Split(strings.Trim(rows[i], "|"), "|")
-			for k, row := range from.rows {
-				told := number(cells[1+k])
-				if median := number(cellOf(all["docs/benchmark-tables.md"], from.table, row, from.column)); !isRounded(told, median) {
-					t.Errorf("%s has%s, and docs/benchmark-tables.md %v for %s, %s, %s", page, cells[1+k], median, from.table, row, from.column)
-				}
-			}
-		}
-	}
-}
-
 // TestFiguresOfProse checks figures that sentences have from the benchmarks.
 func TestFiguresOfProse(t *testing.T) {
 	all := pages(t)
 	cell := func(table, row, column string) float64 {
-		return number(cellOf(all["docs/benchmark-tables.md"], table, row, column))
+		return number(cellOf(all["bench/tables.md"], table, row, column))
 	}
 	memory := func(column string) float64 { return cell("Memory of a waiting job", "Delayer", column) }
 	large, compact := memory("body of 97 bytes"), memory("97 bytes, hash-max-listpack-value 1024")
@@ -88,20 +60,19 @@ func TestFiguresOfProse(t *testing.T) {
 	for _, caller := range []string{"32 goroutines", "1,000 jobs per call", "1 goroutine"} {
 		core = append(core, fmt.Sprintf("| %s | %s |", aCore(caller, "take"), aCore(caller, "reserve ack")))
 	}
-	_, goal, _ := strings.Cut(all["docs/benchmark-targets.md"], "| HTTP, memory for 5,000 waiting requests | ")
+	_, goal, _ := strings.Cut(all["bench/targets.md"], "| HTTP, memory for 5,000 waiting requests | ")
 	_, measured, _ := strings.Cut(goal, " | ")
 	waiting := number(measured) * 1e6 / 5000 / 1024
 	for page, texts := range map[string][]string{
-		"docs/operating.md":       {fmt.Sprintf("%.0f bytes instead of %.0f, or %.0f %% less, with a body of 97", compact, large, 100*(1-compact/large)), core[0], core[1], core[2]},
-		"docs/scaling.md":         {fmt.Sprintf("%.2f to %.2f times the CPU time per job of one node for batches", batches...), fmt.Sprintf("and %.2f to %.2f times for", single...)},
-		"docs/http.md":            {fmt.Sprintf("about %.0f KB of memory each", waiting)},
-		"docs/operating.zh-CN.md": {fmt.Sprintf("从 %.0f 字节降到 %.0f 字节，即 %.0f %%", large, compact, 100*(1-compact/large)), core[0], core[1], core[2]},
-		"docs/scaling.zh-CN.md":   {fmt.Sprintf("一个节点的 %.2f 到 %.2f 倍", batches...), fmt.Sprintf("单个调用是 %.2f 到 %.2f 倍", single...)},
-		"docs/http.zh-CN.md":      {fmt.Sprintf("每个约占 %.0f KB 内存", waiting)},
+		"docs/install.md":       {fmt.Sprintf("%.0f bytes instead of %.0f, or %.0f %% less, with a body of 97", compact, large, 100*(1-compact/large)), core[0], core[1], core[2]},
+		"bench/nodes.md":        {fmt.Sprintf("%.2f to %.2f times the CPU time per job of one node for batches", batches...), fmt.Sprintf("and %.2f to %.2f times for", single...)},
+		"docs/http.md":          {fmt.Sprintf("about %.0f KB of memory each", waiting)},
+		"docs/install.zh-CN.md": {fmt.Sprintf("从 %.0f 字节降到 %.0f 字节，即 %.0f %%", large, compact, 100*(1-compact/large)), core[0], core[1], core[2]},
+		"docs/http.zh-CN.md":    {fmt.Sprintf("每个约占 %.0f KB 内存", waiting)},
 	} {
 		for _, text := range texts {
 			if !strings.Contains(all[page], text) {
-				t.Errorf("%s does not say %q, as docs/benchmark-tables.md does", page, text)
+				t.Errorf("%s does not say %q, as bench/tables.md does", page, text)
 			}
 		}
 	}
@@ -140,14 +111,4 @@ func number(text string) float64 {
 		return math.NaN()
 	}
 	return n
-}
-
-// isRounded reports whether told is exact, rounded to one of its digits after the first.
-func isRounded(told, exact float64) bool {
-	for unit := 1.0; unit <= max(told/10, 1); unit *= 10 {
-		if math.Round(exact/unit)*unit == told {
-			return true
-		}
-	}
-	return false
 }

@@ -1,25 +1,38 @@
 package docs
 
 import (
+	"path"
 	"strings"
 	"testing"
 )
 
-// TestLength keeps the English documents short: what is added makes something else shorter. The changelog, decisions and generated pages
-// do not count.
+// budgets are the words that each English document for users may have; a page without a budget may have 1,400. What is added to a page makes
+// something else on it shorter. Names are without the folder.
+var budgets = map[string]int{
+	"README.md":      800,
+	"commands.md":    3_700,
+	"go.md":          2_400,
+	"guarantees.md":  3_050,
+	"http.md":        3_400,
+	"metrics.md":     1_750,
+	"migrating.md":   1_600,
+	"runbook.md":     2_800,
+	"tutorial.md":    2_500,
+	"wire-format.md": 2_350,
+}
+
+// TestLength keeps each document for users short.
 func TestLength(t *testing.T) {
-	sum := 0
 	for page, text := range pages(t) {
-		if strings.HasSuffix(page, ".zh-CN.md") || strings.HasPrefix(page, "docs/adr/") || strings.HasPrefix(page, "docs/benchmark") || page == "CHANGELOG.md" {
+		if strings.HasSuffix(page, ".zh-CN.md") || page != "README.md" && (!strings.HasPrefix(page, "docs/") || strings.HasPrefix(page, "docs/adr/")) {
 			continue
 		}
-		n := len(strings.Fields(text))
-		sum += n
-		if page == "README.md" && (n < 600 || n > 800) || page == "docs/guarantees.md" && n > 3500 {
-			t.Errorf("%s has %d words", page, n)
+		n, budget := len(strings.Fields(text)), budgets[path.Base(page)]
+		if budget == 0 {
+			budget = 1_400
 		}
-	}
-	if sum > 49_000 {
-		t.Errorf("the English documents have %d words, want at most 49,000", sum)
+		if n > budget {
+			t.Errorf("%s has %d words, want at most %d", page, n, budget)
+		}
 	}
 }

@@ -22,7 +22,7 @@ func TestNamedMessages(t *testing.T) {
 			sources.Write(text)
 		}
 	}
-	for _, page := range []string{"docs/operating.md", "docs/operating.zh-CN.md"} {
+	for _, page := range []string{"docs/runbook.md", "docs/runbook.zh-CN.md"} {
 		_, chapter, _ := strings.Cut(pages(t)[page], "`delayer get ID`")
 		found := quoted.FindAllStringSubmatch(chapter, -1)
 		if len(found) < 8 {

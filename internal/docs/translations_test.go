@@ -44,7 +44,6 @@ type outlined struct {
 }
 
 func outlineOf(page string) (outline []outlined) {
-	page, _, _ = strings.Cut(page, namesOnly)
 	for line := range strings.Lines(fence.ReplaceAllString(page, "")) {
 		line = strings.TrimSpace(line)
 		switch {
@@ -99,31 +98,6 @@ func latin(text string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("、", ", ", "；", "; ", "，", ", ", "（", " (", "）", ")", ".zh-CN.md", ".md").Replace(text)), " ")
 }
 
-// TestTranslatedCuts checks that the Chinese page says the same word for the same word about cut connections, so that a changed row
-// is noticed.
-func TestTranslatedCuts(t *testing.T) {
-	all := pages(t)
-	theirs, ours := outlineOf(all["docs/testing.zh-CN.md"]), outlineOf(all["docs/testing.md"])
-	words := map[string]string{}
-	for i := range min(len(theirs), len(ours)) {
-		if len(ours[i].cells) < 5 || len(ours[i].cells) != len(theirs[i].cells) {
-			continue
-		}
-		for k, word := range ours[i].cells {
-			if known, ok := words[word]; ok && known != theirs[i].cells[k] {
-				t.Errorf("%s: %q is %q here, and %q elsewhere", theirs[i].text, word, theirs[i].cells[k], known)
-			}
-			words[word] = theirs[i].cells[k]
-		}
-	}
-	if len(words) < 60 {
-		t.Errorf("there are %d words", len(words))
-	}
-}
-
-// namesOnly begins the part of a page that is the same in all languages.
-const namesOnly = "<!-- Names only from here on"
-
 var (
 	comment = regexp.MustCompile(`(?m)(^|\s)(//|#|;) .*$`)
 	han     = regexp.MustCompile(`\p{Han}`)
@@ -137,8 +111,7 @@ func TestTranslatedSamples(t *testing.T) {
 		if !isChinese {
 			continue
 		}
-		english, _, _ := strings.Cut(all[original+".md"], namesOnly)
-		theirs, ours := Samples(text), Samples(english)
+		theirs, ours := Samples(text), Samples(all[original+".md"])
 		if len(theirs) != len(ours) {
 			t.Errorf("%s has %d samples, the English page has %d", page, len(theirs), len(ours))
 		}

@@ -70,7 +70,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Examine makes all checks except the skipped ones. What keeps a check from being made is a finding. If Redis does not answer, or refuses
+// Examine makes all checks except the skipped ones. What keeps a check from being made is a finding. If Redis does not respond, or refuses
 // the user, that is the last one.
 func (d *Doctor) Examine(ctx context.Context, skip []string) Report {
 	r := Report{Findings: []Finding{}, NotChecked: []NotChecked{}, Failed: []string{}, Skipped: []string{}}
@@ -187,7 +187,7 @@ func judged(judge func(*health.View) ([]Finding, error)) func(context.Context, *
 	return func(_ context.Context, d *Doctor) ([]Finding, error) { return judge(d.view) }
 }
 
-// Redis is the name of the check that fails if Redis does not answer, or refuses the daemon, whose start would fail.
+// Redis is the name of the check that fails if Redis does not respond, or refuses the daemon, whose start would fail.
 const Redis = "redis"
 
 // checkRedis finds that Redis refuses the daemon.
@@ -202,7 +202,7 @@ func checkRedis(_ context.Context, d *Doctor) ([]Finding, error) {
 	}
 }
 
-// unreached is the finding that Redis does not answer, or refuses the daemon.
+// unreached is the finding that Redis does not respond, or refuses the daemon.
 func (d *Doctor) unreached(err error) Finding {
 	f := health.NotRead("", err)
 	f.Kind = Redis
@@ -237,7 +237,7 @@ func partOf(err, kind error) error {
 	return err
 }
 
-// The commands of the daemon in docs/operating.md, and what it needs besides in a Cluster.
+// The commands of the daemon in docs/access.md, and what it needs besides in a Cluster.
 const (
 	daemonCommands  = "+evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +lmove +rpop +rename +hincrby +zrangebyscore +type +del +hset +hdel +hlen +hrandfield +hscan +hstrlen +get +pexpire +pttl +persist +zscore +zpopmin +publish +subscribe +ping +select"
 	clusterCommands = "+cluster|slots +ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub"

@@ -40,7 +40,7 @@ func ByRedis(stores []*store.Store, do func(places []int)) {
 	calls.Wait()
 }
 
-// Each makes a call to each of the stores, one after the other or, in a cluster, to a few at a time, and returns their errors. A Redis that does not answer,
+// Each makes a call to each of the stores, one after the other or, in a cluster, to a few at a time, and returns their errors. A Redis that does not respond,
 // or a slot that nobody serves, is tried once: its other calls are not made, and have the same error.
 func Each(stores []*store.Store, call func(i int) error) []error {
 	failed := make([]error, len(stores))

@@ -51,7 +51,7 @@ func TestFew(t *testing.T) {
 	}
 }
 
-// An error of Redis concerns one partition only. A Redis that does not answer is tried once, and the error of all names the partition.
+// An error of Redis concerns one partition only. A Redis that does not respond is tried once, and the error of all names the partition.
 func TestEach(t *testing.T) {
 	t.Parallel()
 	f := open(new(redis.Pool), 5)
@@ -62,7 +62,7 @@ func TestEach(t *testing.T) {
 		want  []string
 	}{
 		"one answers with an error": {[]error{nil, redis.Error("WRONGTYPE x"), nil, nil, nil}, 5, []string{"", "partition 1: WRONGTYPE x", "", "", ""}},
-		"it does not answer":        {[]error{nil, redis.Error("WRONGTYPE x"), away}, 3, []string{"", "partition 1: WRONGTYPE x", "partition 2: away", "partition 2: away", "partition 2: away"}},
+		"it does not respond":       {[]error{nil, redis.Error("WRONGTYPE x"), away}, 3, []string{"", "partition 1: WRONGTYPE x", "partition 2: away", "partition 2: away", "partition 2: away"}},
 	} {
 		calls := 0
 		var got []string

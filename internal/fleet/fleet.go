@@ -52,12 +52,12 @@ func (f *Fleet) Named(i int, err error) error {
 
 // NewIDElsewhere returns a new ID of a job that belongs to none of these nodes of a cluster; "" if there are no others.
 func (f *Fleet) NewIDElsewhere(ctx context.Context, nodes map[string]bool) string {
-	isElsewhere := func(s *store.Store) bool {
+	others := slices.DeleteFunc(slices.Clone(f.Stores), func(s *store.Store) bool {
 		addr, _ := s.Addr(ctx)
-		return !nodes[addr]
-	}
-	for slices.ContainsFunc(f.Stores, isElsewhere) {
-		if id := store.NewID(); isElsewhere(f.Of(id)) {
+		return nodes[addr]
+	})
+	for len(others) > 0 {
+		if id := store.NewID(); slices.Contains(others, f.Of(id)) {
 			return id
 		}
 	}
@@ -108,7 +108,7 @@ type Server struct {
 	Store *store.Store // a partition on it
 }
 
-// Servers returns the Redis servers: one or, in a cluster, each node with partitions. It fails if no node of the cluster answers.
+// Servers returns the Redis servers: one or, in a cluster, each node with partitions. It fails if no node of the cluster responds.
 func (f *Fleet) Servers(ctx context.Context) (all []Server, err error) {
 	known := map[string]bool{}
 	for _, s := range f.Stores {

@@ -38,7 +38,7 @@ func TestLayout(t *testing.T) {
 			},
 			"a command": func(s *store.Store) error { return s.Ping(ctx) },
 			"a look": func(s *store.Store) error {
-				_, err := store.PollAll(ctx, store.Poll{Store: s, Topics: []string{"t"}})
+				_, err := store.CheckAll(ctx, store.Check{Store: s, Topics: []string{"t"}})
 				return err
 			},
 			"waiters": func(s *store.Store) error { _, err := s.Waiters(ctx, []store.WaitedFor{{Topic: "t"}}); return err },

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/batch"
@@ -19,12 +18,12 @@ type Takers struct {
 	shared     *wait.Shared
 	partitions []*wait.Partition
 	listeners  []*wait.Listener // one for all partitions; in a cluster one for each
-	turn       atomic.Uint64    // the partition to poll first
+	first      func(n int) int  // chooses the partition to poll first
 }
 
 // Takers returns the Client's Takers: see wait.NewShared.
 func (f *Fleet) Takers(closing context.Context, owner *batch.Owner, hooks wait.Hooks) *Takers {
-	t := &Takers{shared: wait.NewShared(closing, owner, f.Stores[0], hooks)}
+	t := &Takers{shared: wait.NewShared(closing, owner, f.Stores[0], hooks), first: rand.IntN}
 	for _, s := range f.Stores {
 		t.partitions = append(t.partitions, t.shared.NewPartition(s))
 	}
@@ -35,7 +34,6 @@ func (f *Fleet) Takers(closing context.Context, owner *batch.Owner, hooks wait.H
 		}
 		t.listeners = append(t.listeners, t.shared.NewListener(here...))
 	}
-	t.turn.Store(rand.Uint64N(uint64(len(f.Stores)))) // so that not all Clients begin with the same one
 	return t
 }
 
@@ -59,21 +57,23 @@ func (t *Takers) Take(ctx context.Context, r wait.Request, timeout time.Duration
 			return err
 		})
 	case r.Waits && (err == store.ErrEmpty || ctx.Err() == nil && store.Temporary(err)):
-		return c.Wait(ctx, timeout, err, t.partitions)
+		return c.Wait(ctx, timeout, err)
 	}
 	return got, err
 }
 
-// poll polls the partition, or several. A caller that waits polls the first one that may have jobs, and then waits for the checks of the others. One that
-// does not wait polls the first one and then all that have jobs.
+// poll polls the partition, or several. A caller that waits polls the first one that may have jobs, and then waits for the others, too. One that does not
+// wait polls the first one and then all that have jobs.
 func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err error) {
 	if len(t.partitions) == 1 {
 		return c.Poll(ctx, t.partitions[0])
 	}
-	all := t.inTurn()
+	all := t.inOrder()
 	if c.Waits {
-		all = slices.DeleteFunc(all, c.NeedsNoPoll)
-		all = all[:min(len(all), 1)]
+		if p := c.First(all); p != nil {
+			return c.Poll(ctx, p)
+		}
+		return got, store.ErrEmpty
 	}
 	failed := error(store.ErrEmpty)
 	for k := 0; k < len(all); k++ {
@@ -94,9 +94,10 @@ func (t *Takers) poll(ctx context.Context, c *wait.Caller) (got wait.Jobs, err e
 	return wait.Jobs{}, failed
 }
 
-// inTurn returns all partitions. Each call begins with another one, and those that did not answer a moment ago come last.
-func (t *Takers) inTurn() (order []*wait.Partition) {
-	first := int(t.turn.Add(1) % uint64(len(t.partitions)))
+// inOrder returns all partitions. Those that did not answer a moment ago come last. The first one is chosen at random: if calls took turns, those of one
+// topic might meet the same partition each time, as calls of others come in between.
+func (t *Takers) inOrder() (order []*wait.Partition) {
+	first := t.first(len(t.partitions))
 	var shunned []*wait.Partition
 	for k := range t.partitions {
 		if p := t.partitions[(first+k)%len(t.partitions)]; p.IsShunned() {
@@ -117,11 +118,11 @@ func (t *Takers) withJobs(ctx context.Context, of []*wait.Partition, topics []st
 	found := make([]bool, len(of))
 	var mu sync.Mutex
 	ByRedis(stores, func(places []int) {
-		polls := make([]store.Poll, len(places))
+		polls := make([]store.Check, len(places))
 		for k, i := range places {
-			polls[k] = store.Poll{Store: stores[i], Topics: topics}
+			polls[k] = store.Check{Store: stores[i], Topics: topics}
 		}
-		polled, err := store.PollAll(ctx, polls...)
+		polled, err := store.CheckAll(ctx, polls...)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {

@@ -31,11 +31,14 @@ func takers(t *testing.T, isCluster bool, stores ...*store.Store) *Takers {
 			all.listeners = append(all.listeners, all.shared.NewListener(p))
 		}
 	}
-	all.turn.Store(^uint64(0)) // the first call begins with partition 0
+	all.begins(0)
 	return all
 }
 
 func popOf(topics ...string) wait.Request { return wait.Request{Topics: topics, N: 1} }
+
+// begins makes all calls begin with that partition.
+func (t *Takers) begins(with int) { t.first = func(int) int { return with } }
 
 type taken struct {
 	wait.Jobs
@@ -65,28 +68,28 @@ func expectTaken(t *testing.T, what, want string, got wait.Jobs, err error) {
 	}
 }
 
-// A call that does not wait polls one partition, each time another one. Without a job there, it checks the others and polls those that have jobs only.
+// A call that does not wait polls one partition. Without a job there, it checks the others and polls those that have jobs only.
 func TestPopOfPartitions(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	f := b.partitioned(8)
 	k := takers(t, false, f.Stores...)
-	k.Take(t.Context(), popOf("t"), 0) // lets Redis know the scripts, and partition 1 is next
-	for turn := 1; turn < 17; turn++ {
+	k.Take(t.Context(), popOf("t"), 0) // lets Redis know the scripts
+	for first := range 8 {
+		k.begins(first)
 		for _, c := range []struct {
 			job          int // its partition, from the one polled first on; -1 for none
 			polls, calls int
 		}{{-1, 1, 8}, {0, 1, 1}, {1, 2, 9}, {7, 2, 9}} {
-			k.turn.Store(uint64(turn - 1))
 			if c.job >= 0 {
-				push(t, f.Stores[(turn+c.job)%8], "a", "t", 0)
+				push(t, f.Stores[(first+c.job)%8], "a", "t", 0)
 			}
 			before := b.AllCalls()
 			got, err := k.Take(t.Context(), popOf("t"), 0)
 			after := b.AllCalls()
-			// pop.lua reads its queue with LRANGE, poll.lua does not.
+			// pop.lua reads its queue with LRANGE, check.lua does not.
 			if polls, calls := after["lrange"]-before["lrange"], after["evalsha"]-before["evalsha"]; polls != c.polls || calls != c.calls {
-				t.Errorf("turn %d, job at %d: %d polls of %d calls, want %d of %d", turn, c.job, polls, calls, c.polls, c.calls)
+				t.Errorf("first %d, job at %d: %d polls of %d calls, want %d of %d", first, c.job, polls, calls, c.polls, c.calls)
 			}
 			if c.job >= 0 {
 				expectTaken(t, "the job", "a", got, err)
@@ -95,20 +98,17 @@ func TestPopOfPartitions(t *testing.T) {
 			}
 		}
 	}
-	if first := k.turn.Load(); first != 16 {
-		t.Errorf("after turn 15 it is turn %d", first)
-	}
 }
 
-// Clients begin with different partitions.
-func TestFirstTurn(t *testing.T) {
-	first := map[uint64]bool{}
+// Calls begin with any partition, also each second one, as if another caller's came in between.
+func TestFirstPartition(t *testing.T) {
+	k, first := open(&redis.Pool{}, 4).Takers(t.Context(), nil, wait.Hooks{}), map[*wait.Partition]bool{}
 	for range 100 {
-		f := open(&redis.Pool{}, 4)
-		first[f.Takers(t.Context(), nil, wait.Hooks{}).turn.Load()] = true
+		first[k.inOrder()[0]] = true
+		k.inOrder()
 	}
 	if len(first) != 4 {
-		t.Errorf("they begin with %v", first)
+		t.Errorf("they begin with %d of 4", len(first))
 	}
 }
 
@@ -148,7 +148,7 @@ func TestWaitingInPartitions(t *testing.T) {
 	}
 }
 
-// While a partition does not answer, others serve callers, and are polled first. Callers that get no job learn of the error.
+// While a partition does not respond, others serve callers, and are polled first. Callers that get no job learn of the error.
 func TestPartitionAway(t *testing.T) {
 	t.Parallel()
 	a, _ := onRedis(t)
@@ -162,13 +162,14 @@ func TestPartitionAway(t *testing.T) {
 	server.Continue()
 	server.Kill()
 	for turn := range 4 {
+		k.begins(turn % 2)
 		if _, err := k.Take(t.Context(), popOf("t"), 0); err == nil || err == store.ErrEmpty {
 			t.Errorf("without a job: %v", err)
 		}
 		push(t, a.Store, "there", "t", 0)
 		got, err := k.Take(t.Context(), popOf("t"), 0)
 		expectTaken(t, "while one is away", "there", got, err)
-		if order := k.inTurn(); turn > 0 && order[0] != k.Partition(0) {
+		if order := k.inOrder(); turn > 0 && order[0] != k.Partition(0) {
 			t.Error("the one that is away is polled first")
 		}
 	}

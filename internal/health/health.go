@@ -97,7 +97,7 @@ func NotRead(what string, err error) Finding {
 	case store.WrongType:
 		fix = "another program uses the prefix: rename the key, then delayer fsck"
 	case store.Denied:
-		fix = "give the Redis user the ACL lines in docs/operating.md"
+		fix = "give the Redis user the ACL lines in docs/access.md"
 	}
 	evidence, _, _ := strings.Cut(err.Error(), " script: ") // Redis adds the line of our script
 	return Finding{Kind: "unreadable", Level: Critical, What: what, Evidence: evidence, Fix: fix}

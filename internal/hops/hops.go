@@ -11,8 +11,8 @@ type count struct{ functions, files int }
 // call longer, change its row and say why in the commit.
 var allowed = map[string]count{
 	"push": {43, 12},
-	"pop":  {50, 14},
+	"pop":  {49, 13},
 	"ack":  {36, 9},
-	"wake": {50, 14},
+	"wake": {49, 14},
 	"pass": {85, 22}, // 82 in 21, and what a heartbeat adds now and then
 }

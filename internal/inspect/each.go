@@ -51,7 +51,7 @@ func (o *Inspector) patiently(ctx context.Context, read func(context.Context) er
 	return inTime(ctx, read(ctx))
 }
 
-var errImpatient = fmt.Errorf("no answer within %v: %w", partitionPatience, context.DeadlineExceeded)
+var errImpatient = fmt.Errorf("no response within %v: %w", partitionPatience, context.DeadlineExceeded)
 
 // inTime returns err, or ctx's error if err only says that ctx has ended.
 func inTime(ctx context.Context, err error) error {

@@ -33,7 +33,7 @@ type Info struct {
 	Missing string
 }
 
-// Info reads it from each node with partitions, several only in a cluster. A node that does not answer sets Missing,
+// Info reads it from each node with partitions, several only in a cluster. A node that does not respond sets Missing,
 // unless none answers.
 func (o *Inspector) Info(ctx context.Context) ([]Info, error) {
 	var nodes []fleet.Server

@@ -10,7 +10,7 @@ import (
 // errNoAnswer ends a reading without an answer.
 type errNoAnswer struct{ within time.Duration }
 
-func (e errNoAnswer) Error() string { return fmt.Sprintf("no answer within %v", e.within) }
+func (e errNoAnswer) Error() string { return fmt.Sprintf("no response within %v", e.within) }
 
 // Shared shares the result of one read of Redis among all callers at the same time, or soon after.
 type Shared[T any] struct {

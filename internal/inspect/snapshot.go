@@ -43,7 +43,7 @@ func (o *Inspector) RecentScheduleStates(maxAge time.Duration) *Reading[Schedule
 // Overview reads one.
 func (o *Inspector) Overview(ctx context.Context) Overview { return o.overview(ctx, o.none()) }
 
-// overview adds to failed. A partition that does not answer is asked only once.
+// overview adds to failed. A partition that does not respond is asked only once.
 func (o *Inspector) overview(ctx context.Context, failed failures) (v Overview) {
 	v.Counts, v.CountsErr = o.countsOfLast(ctx, failed, o.most)
 	away := failed.away()

@@ -92,7 +92,7 @@ func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) erro
 	if found {
 		return nil
 	}
-	return joined(errors.New("no node of the cluster answers"), failures)
+	return joined(errors.New("no node of the cluster responds"), failures)
 }
 
 // owner returns the node that owns the slot. It asks who does if nobody has ever said so.

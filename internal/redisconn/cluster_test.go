@@ -89,7 +89,7 @@ func TestNoNodeAnswers(t *testing.T) {
 	c := clusterOf("127.0.0.1:1", "127.0.0.1:2")
 	defer c.Close()
 	_, err := NewSource(c).Of("{d}:").Get(t.Context())
-	expectError(t, err, "no node of the cluster answers: 127.0.0.1:1: dial", "; 127.0.0.1:2: dial")
+	expectError(t, err, "no node of the cluster responds: 127.0.0.1:1: dial", "; 127.0.0.1:2: dial")
 }
 
 // A node that refuses our password is named. The addresses with which the pool was opened would mislead.

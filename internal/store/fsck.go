@@ -17,7 +17,7 @@ var (
 	fsckReservedScript = newScript("fsck_reserved")
 )
 
-// Fault is a problem that a check has found. docs/operating.md lists the kinds; Name is an ID, a topic or a key.
+// Fault is a problem that a check has found. docs/runbook.md lists the kinds; Name is an ID, a topic or a key.
 type Fault struct {
 	Kind, Name string
 	Repaired   bool

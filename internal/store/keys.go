@@ -125,7 +125,7 @@ type KeyEntry struct {
 }
 
 // KeyTable has every key and channel. The scripts' names, the kinds of FindKey and fsck_keys.lua, and the test of the tables in
-// docs/wire-format.md come from it.
+// docs/wire-format.md and keys.md come from it.
 var KeyTable = func(k Keys) []KeyEntry {
 	return []KeyEntry{
 		{k.JobBucket(""), "hash", "bucket", "buckets"},

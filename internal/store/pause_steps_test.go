@@ -159,7 +159,7 @@ func TestResumeInSteps(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 			check(t, b.push(t.Context(), Job{ID: "c000001", Topic: "t", Body: "body"}, Due{}, kept, Replace))
-			if found, err := PollAll(t.Context(), Poll{b.Store, []string{"t"}, "me", []time.Duration{0}}); err != nil || r.Do("TYPE", "delayer:waiters:t") != "hash" {
+			if found, err := CheckAll(t.Context(), Check{b.Store, []string{"t"}, "me", []time.Duration{0}}); err != nil || r.Do("TYPE", "delayer:waiters:t") != "hash" {
 				t.Errorf("it is not paused: %+v, %v", found, err)
 			}
 			goOn(t, b)

@@ -22,9 +22,9 @@ func TestResumeWakes(t *testing.T) {
 	for range 2 {
 		subscriber.Receive()
 	}
-	look := func(waiter string) Polled {
+	look := func(waiter string) Checked {
 		t.Helper()
-		found, err := PollAll(ctx, Poll{b.Store, []string{"t"}, waiter, []time.Duration{0}})
+		found, err := CheckAll(ctx, Check{b.Store, []string{"t"}, waiter, []time.Duration{0}})
 		check(t, err)
 		return found[0]
 	}

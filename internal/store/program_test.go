@@ -69,7 +69,7 @@ func TestWaiters(t *testing.T) {
 	if got, err := b.user().Store.Waiters(t.Context(), topics); !Refused(err) {
 		t.Errorf("who may not know who waits gets %v, %v", got, err)
 	}
-	b.looked(t, Poll{Topics: []string{"t"}})
+	b.looked(t, Check{Topics: []string{"t"}})
 	server.Kill()
 	if got, err := b.Store.Waiters(t.Context(), topics); err == nil || errors.As(err, new(redis.Error)) {
 		t.Errorf("a Redis that is away has %v, %v", got, err)

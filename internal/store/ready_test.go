@@ -12,7 +12,7 @@ import (
 // lengths returns the lengths of the topics' queues, as polled.
 func (b *backend) lengths(t *testing.T, topics []string) ([]int, error) {
 	t.Helper()
-	looked, err := b.poll(t, Poll{Topics: topics})
+	looked, err := b.poll(t, Check{Topics: topics})
 	return looked.Lengths, err
 }
 
@@ -22,8 +22,8 @@ func TestReady(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, ready("a", "topic1"))
 	before := b.state(t)
-	for _, line := range b.monitor(t, func() { check(t, errOf(b.lengths(t, manyTopics(2*maxPolled+1)))) }) {
-		if n := strings.Count(line, "ready_queue:"); n > maxPolled {
+	for _, line := range b.monitor(t, func() { check(t, errOf(b.lengths(t, manyTopics(2*maxChecked+1)))) }) {
+		if n := strings.Count(line, "ready_queue:"); n > maxChecked {
 			t.Errorf("one command looks at %d queues", n)
 		}
 	}
@@ -61,7 +61,7 @@ func TestEmptyQueueOfAReplica(t *testing.T) {
 			return tried(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: me}, Reservation{}))
 		},
 		"Poll": func() error {
-			return errOf(b.poll(t, Poll{Topics: []string{"t"}, Waiter: me.Waiter, Since: []time.Duration{0}}))
+			return errOf(b.poll(t, Check{Topics: []string{"t"}, Waiter: me.Waiter, Since: []time.Duration{0}}))
 		},
 		// Whether a lease is lost is unknown there, too.
 		"Ack":   func() error { return tried(t, b.Ack([]LeaseRef{gone})) },

@@ -11,34 +11,34 @@ import (
 // WaitingFor is the minimum time for which a waiter stays registered.
 const WaitingFor = time.Hour
 
-// maxPolled is the number of queues that one script polls, to bound its time in Redis.
-const maxPolled = 250
+// maxChecked is the number of queues that one script checks, to bound its time in Redis.
+const maxChecked = 250
 
 var (
-	pollScript = newScript("poll")
-	wakeScript = newScript("wake")
+	checkScript = newScript("check")
+	wakeScript  = newScript("wake")
 )
 
-// Poll selects ready queues of a store to poll.
-type Poll struct {
+// Check selects ready queues of a store to check.
+type Check struct {
 	Store  *Store
 	Topics []string
 	Waiter string          // registered for topics without jobs; "" for no waiter
 	Since  []time.Duration // time it has waited for each topic; below 0 not to register it
 }
 
-// Polled is the result of a Poll.
-type Polled struct {
+// Checked is the result of a Check.
+type Checked struct {
 	Lengths    []int  // of the topics' ready queues; 1 if it can't be read: a pop then reports the error
 	Registered bool   // the waiter is registered wherever it should be
 	Added      []bool // it was not registered there before
 }
 
-// PollAll polls ready queues of stores that share a connection. It uses a server that takes writes, if it finds one, as no other knows
-// that a queue is empty. An idle connection is not tested first, as a poll may be repeated: thousands of clients poll now and then and do
+// CheckAll checks ready queues of stores that share a connection. It uses a server that takes writes, if it finds one, as no other knows
+// that a queue is empty. An idle connection is not tested first, as a check may be repeated: thousands of clients check now and then and do
 // nothing else.
-func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
-	s := looks[0].Store
+func CheckAll(ctx context.Context, checks ...Check) (found []Checked, err error) {
+	s := checks[0].Store
 	if s.admission != nil {
 		if err := s.admission.Pass(ctx); err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
-	found, err = pollOn(ctx, &Pipeline{store: s, conn: conn}, looks)
+	found, err = checkOn(ctx, &Pipeline{store: s, conn: conn}, checks)
 	if !rested || KindOf(err) != NoAnswer || ctx.Err() != nil {
 		return found, err
 	}
@@ -56,15 +56,15 @@ func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return pollOn(ctx, p, looks)
+	return checkOn(ctx, p, checks)
 }
 
-// pollOn polls in the pipeline, and closes it.
-func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err error) {
+// checkOn checks in the pipeline, and closes it.
+func checkOn(ctx context.Context, p *Pipeline, checks []Check) (found []Checked, err error) {
 	defer p.Close()
-	sent := make([]*Polling, len(looks))
-	for i := range looks {
-		sent[i] = looks[i].Send(p)
+	sent := make([]*Checking, len(checks))
+	for i := range checks {
+		sent[i] = checks[i].Send(p)
 	}
 	for _, l := range sent {
 		one, err := l.Wait(ctx)
@@ -76,34 +76,34 @@ func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err
 	return found, nil
 }
 
-// Polling is a Poll in flight.
-type Polling struct{ pages []pollPage }
+// Checking is a Check in flight.
+type Checking struct{ pages []checkPage }
 
-type pollPage struct {
-	*Call[Polled]
+type checkPage struct {
+	*Call[Checked]
 	topics int
 }
 
-// Send sends the poll, in one call for some topics at a time.
-func (l Poll) Send(p *Pipeline) *Polling {
-	sent := &Polling{}
-	for first := 0; first < len(l.Topics); first += maxPolled {
-		end := min(first+maxPolled, len(l.Topics))
-		sent.pages = append(sent.pages, pollPage{l.page(first, end).Send(p), end - first})
+// Send sends the check, in one call for some topics at a time.
+func (l Check) Send(p *Pipeline) *Checking {
+	sent := &Checking{}
+	for first := 0; first < len(l.Topics); first += maxChecked {
+		end := min(first+maxChecked, len(l.Topics))
+		sent.pages = append(sent.pages, checkPage{l.page(first, end).Send(p), end - first})
 	}
 	return sent
 }
 
 // Wait returns the result. Its error may be temporary.
-func (l *Polling) Wait(ctx context.Context) (Polled, error) {
-	all := Polled{Registered: true}
+func (l *Checking) Wait(ctx context.Context) (Checked, error) {
+	all := Checked{Registered: true}
 	for _, p := range l.pages {
 		page, err := p.Wait(ctx)
 		switch {
 		case err != nil && Temporary(err):
-			return Polled{}, err
+			return Checked{}, err
 		case err != nil:
-			page = Polled{Lengths: slices.Repeat([]int{1}, p.topics), Registered: true, Added: make([]bool, p.topics)}
+			page = Checked{Lengths: slices.Repeat([]int{1}, p.topics), Registered: true, Added: make([]bool, p.topics)}
 		}
 		all.Lengths, all.Added = append(all.Lengths, page.Lengths...), append(all.Added, page.Added...)
 		all.Registered = all.Registered && page.Registered
@@ -111,8 +111,8 @@ func (l *Polling) Wait(ctx context.Context) (Polled, error) {
 	return all, nil
 }
 
-// page polls some of the queues.
-func (l Poll) page(first, end int) *Call[Polled] {
+// page checks some of the queues.
+func (l Check) page(first, end int) *Call[Checked] {
 	s, topics := l.Store, l.Topics[first:end]
 	keys := make([]string, 1+len(topics))
 	keys[0] = s.keys.JobPool()
@@ -127,25 +127,25 @@ func (l Poll) page(first, end int) *Call[Polled] {
 		}
 		args = append(args, topic, waited)
 	}
-	return newCall(s, pollScript, args, func(reply any) (Polled, error) { return polledOf(reply, len(topics)) })
+	return newCall(s, checkScript, args, func(reply any) (Checked, error) { return checkedOf(reply, len(topics)) })
 }
 
-// polledOf reads poll.lua's reply, which has no lengths if all are 0.
-func polledOf(reply any, topics int) (Polled, error) {
-	looked := Polled{Lengths: make([]int, topics), Added: make([]bool, topics)}
+// checkedOf reads check.lua's reply, which has no lengths if all are 0.
+func checkedOf(reply any, topics int) (Checked, error) {
+	checked := Checked{Lengths: make([]int, topics), Added: make([]bool, topics)}
 	var added []int
-	lengths, err := scan(reply, &looked.Registered, &added)
+	lengths, err := scan(reply, &checked.Registered, &added)
 	if err != nil || len(lengths) > 0 && len(lengths) != topics {
-		return Polled{}, errUnreadable
+		return Checked{}, errUnreadable
 	}
 	for _, place := range added {
-		looked.Added[place-1] = true
+		checked.Added[place-1] = true
 	}
 	for i := range lengths {
 		n, _ := lengths[i].(int64)
-		looked.Lengths[i] = int(n)
+		checked.Lengths[i] = int(n)
 	}
-	return looked, nil
+	return checked, nil
 }
 
 // Wake wakes the next waiters of the topics that have jobs. Its reply is empty, but must be awaited: Redis may not know the script.

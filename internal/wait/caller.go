@@ -22,14 +22,13 @@ type Caller struct {
 	joined    time.Time
 	in        *queue
 	isClaimed bool
-	topics    []*topic     // that it waits for, in all partitions; nil while it polls
-	all       []*Partition // of these topics
-	leaving   error        // why it wants to leave, if it is claimed
-	lastErr   error        // why we do not know whether there is a job
-	failing   time.Time    // when errors began; zero without errors
-	lost      error        // a pop whose reply was lost, perhaps with a job
-	isOpen    bool         // it has no answer yet
-	answers   chan answer  // holds one
+	topics    []*topic    // that it waits for; nil while it polls
+	leaving   error       // why it wants to leave, if it is claimed
+	lastErr   error       // why we do not know whether there is a job
+	failing   time.Time   // when errors began; zero without errors
+	lost      error       // a pop whose reply was lost, perhaps with a job
+	isOpen    bool        // it has no answer yet
+	answers   chan answer // holds one
 }
 
 type answer struct {
@@ -84,8 +83,10 @@ func (c *Caller) join(p *Partition, next int) (then int, lead func(context.Conte
 	}
 	var q *queue
 	if len(c.Topics) == 1 {
-		if t := p.topic(c.Topics[0]); !c.Waits || !t.needsNoPoll(&c.Kind) {
-			q = t.queue(&c.Kind)
+		t := p.shared.topic(c.Topics[0])
+		t.left = c.joined
+		if of := &t.in[p.number]; !c.Waits || !of.isEmpty(&c.Kind) {
+			q = of.queue(&c.Kind)
 		}
 		then = 1
 	} else {
@@ -113,70 +114,87 @@ func (c *Caller) ownQueue(p *Partition, next int) (q *queue, then int) {
 	if c.Waits {
 		p.listener.start()
 	}
-	now := time.Now()
 	for then = next; then < len(c.Topics); then++ {
-		t, k := p.topic(c.Topics[then]), c.kind(then)
-		t.left = now
+		t, k := p.shared.topic(c.Topics[then]), c.kind(then)
+		of := &t.in[p.number]
+		t.left = c.joined
 		switch {
-		case c.Waits && t.needsNoPoll(k) && t.isFresh(now):
+		case c.Waits && of.isEmpty(k):
 			continue
 		case q == nil:
 			q = &queue{partition: p, kind: *k}
-		case *k != q.kind || len(q.topics) == maxTopics:
+		case *k != q.kind || len(q.from) == maxTopics:
 			return q, then
 		}
-		q.topics, q.indices = append(q.topics, t), append(q.indices, then)
+		q.from, q.indices = append(q.from, of), append(q.indices, then)
 	}
 	return q, then
 }
 
-// NeedsNoPoll reports whether the partition is known to have no job for a caller that waits.
-func (c *Caller) NeedsNoPoll(p *Partition) bool {
-	p.shared.mu.Lock()
-	defer p.shared.mu.Unlock()
-	now := time.Now()
+// First returns the first of the partitions that may have a job for a caller that waits, or nil.
+func (c *Caller) First(order []*Partition) *Partition {
+	s := c.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	may := make([]bool, len(s.partitions))
 	for i, name := range c.Topics {
-		if t := p.topics[name]; t == nil || !t.needsNoPoll(c.kind(i)) || !t.isFresh(now) {
-			return false
+		t, k := s.topics[name], c.kind(i)
+		if t == nil {
+			return order[0]
+		}
+		for n := range t.in {
+			may[n] = may[n] || !t.in[n].isEmpty(k)
 		}
 	}
-	return true
+	for _, p := range order {
+		if may[p.number] {
+			return p
+		}
+	}
+	return nil
 }
 
-// Wait waits for a job of any of the partitions, and returns store.ErrEmpty after the timeout; 0 means to wait as long as ctx allows. failed is why a poll
+// Wait waits for a job of any partition, and returns store.ErrEmpty after the timeout; 0 means to wait as long as ctx allows. failed is why a poll
 // failed before, if it did. While no partition answers it gives up after RetryWindow.
-func (c *Caller) Wait(ctx context.Context, timeout time.Duration, failed error, all []*Partition) (Jobs, error) {
+func (c *Caller) Wait(ctx context.Context, timeout time.Duration, failed error) (Jobs, error) {
 	var over <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)
 		defer timer.Stop()
 		over = timer.C
 	}
-	c.enter(failed, all)
+	c.enter(failed)
 	a := c.answer(ctx, over)
 	return a.Jobs, a.err
 }
 
 // enter puts the caller into the lists of its topics.
-func (c *Caller) enter(failed error, all []*Partition) {
-	c.shared.mu.Lock()
-	defer c.shared.mu.Unlock()
-	c.isOpen, c.all = true, all
+func (c *Caller) enter(failed error) {
+	s := c.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.isOpen = true
 	if failed != nil && failed != store.ErrEmpty {
 		if c.retry(failed); !c.isOpen {
 			return
 		}
 	}
-	c.topics = make([]*topic, 0, len(all)*len(c.Topics))
-	for _, p := range all {
+	c.topics = make([]*topic, len(c.Topics))
+	for i, name := range c.Topics {
+		t := s.topic(name)
+		t.waiters, c.topics[i] = append(t.waiters, waiter{c, c.kind(i), c.limit(i), i}), t
+	}
+	for _, p := range s.partitions {
 		p.listener.start()
-		for i, name := range c.Topics {
-			t := p.topic(name)
-			t.waiters, c.topics = append(t.waiters, waiter{c, c.kind(i), c.limit(i), i}), append(c.topics, t)
-			if !t.needsNoPoll(c.kind(i)) {
-				t.goOn()
+	}
+	for i, t := range c.topics {
+		for n := range t.in {
+			if of := &t.in[n]; !of.isEmpty(c.kind(i)) {
+				of.goOn()
 			}
 		}
+	}
+	for _, p := range s.partitions {
 		p.batches.Wake()
 	}
 }
@@ -218,6 +236,7 @@ func (c *Caller) end(got Jobs, err error) {
 	c.topics = nil
 	for _, t := range topics {
 		if t.waiters = slices.DeleteFunc(t.waiters, func(w waiter) bool { return w.Caller == c }); len(t.waiters) == 0 {
+			t.left = time.Now()
 			t.retire()
 		}
 	}
@@ -255,18 +274,18 @@ func (c *Caller) without(isEmpty bool, err error) (again bool) {
 	return false
 }
 
-// isAnyAway reports whether a partition that it waits for does not answer.
+// isAnyAway reports whether a partition that it waits for does not respond.
 func (c *Caller) isAnyAway() bool {
-	return slices.ContainsFunc(c.all, func(p *Partition) bool { return p.isAway })
+	return slices.ContainsFunc(c.shared.partitions, func(p *Partition) bool { return p.isAway })
 }
 
 // goOn polls for a caller that waits if any of its topics has got a hint while it was claimed.
 func (c *Caller) goOn() {
-	if len(c.topics) > 1 {
-		for _, t := range c.topics {
-			if t.jobs > 0 {
-				t.goOn()
-				t.partition.batches.Wake() // the poll was of another partition
+	for _, t := range c.topics {
+		for n := range t.in {
+			if of := &t.in[n]; of.jobs > 0 {
+				of.goOn()
+				of.partition.batches.Wake() // the poll was of another partition
 			}
 		}
 	}
@@ -282,7 +301,7 @@ func (c *Caller) retry(err error) {
 	if c.lastErr = err; errors.Is(err, ErrLost) {
 		c.lost = err
 	}
-	isAnyHere := slices.ContainsFunc(c.all, func(p *Partition) bool { return !p.isAway })
+	isAnyHere := slices.ContainsFunc(c.shared.partitions, func(p *Partition) bool { return !p.isAway })
 	if !store.Temporary(err) || !isAnyHere && now.Sub(c.failing) >= RetryWindow {
 		c.end(Jobs{}, err)
 	}

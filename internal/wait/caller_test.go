@@ -67,8 +67,8 @@ func TestLeavingBeforePolling(t *testing.T) {
 		g := h.waiter(topics...)
 		g.leaves(context.Canceled)
 		g.expectErr(t, context.Canceled)
-		if one := h.asks(); one != nil || len(h.topics) > 0 {
-			t.Errorf("%+v; %d topics", one, len(h.topics))
+		if one := h.asks(); one != nil || len(h.shared.topics) > 0 {
+			t.Errorf("%+v; %d topics", one, len(h.shared.topics))
 		}
 	}
 	h := inHand(t)
@@ -91,7 +91,7 @@ func (h *hand) calls(ctx context.Context, timeout time.Duration, r Request) (res
 		c := h.shared.NewCaller(r)
 		got, err := c.Poll(ctx, h.Partition)
 		if r.Waits && (err == store.ErrEmpty || err != nil && ctx.Err() == nil && store.Temporary(err)) {
-			got, err = c.Wait(ctx, timeout, err, h.all)
+			got, err = c.Wait(ctx, timeout, err)
 		}
 		done <- taken{got, err}
 	}()

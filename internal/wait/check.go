@@ -53,15 +53,16 @@ func newChecks(e *Listener) *checks {
 	return &checks{listener: e, began: now, asked: now, next: now.Add(rand.N(checkEvery))}
 }
 
-// due returns the topics to check now.
-func (k *checks) due() []*topic {
+// due returns the ready queues to check now. A caller that always finds jobs is in no list, and relies on what is known of its other topics; so these are
+// checked as long as they are kept.
+func (k *checks) due() []*readyQueue {
 	e := k.listener
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
 	e.forget(lingerFor)
-	topics := e.waitedFor(func(*topic) bool { return true })
-	k.topics = len(topics)
-	return topics
+	queues := e.queues(func(q *readyQueue) bool { return len(q.topic.waiters) > 0 || q.registered })
+	k.topics = len(queues)
+	return queues
 }
 
 func (k *checks) subscribes() bool {
@@ -91,9 +92,6 @@ func (k *checks) plan() {
 	case len(e.partitions) > 1: // without servers of the original: whatever makes a job ready wakes us
 		every = min(max(checkEvery, time.Duration(k.topics)*time.Second/mostChecked), slowCheck)
 	}
-	e.shared.mu.Lock()
-	e.every = every
-	e.shared.mu.Unlock()
 	if now := time.Now(); !k.next.After(now) || k.next.Sub(now) > every {
 		k.next = now.Add(every)
 	}
@@ -155,26 +153,23 @@ func (e *Listener) is(state listenerState) bool {
 	return e.state == state
 }
 
-// isUnknown reports whether we do not know whether there are jobs, and would not learn of them.
-func (t *topic) isUnknown() bool { return !t.registered && t.throttle == nil }
-
 func (e *Listener) isCalm() bool {
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
-	return time.Since(e.lastHit) >= calmAfter && len(e.waitedFor(func(t *topic) bool { return t.isUnknown() && !t.isBusy() })) == 0
+	return time.Since(e.lastHit) >= calmAfter && len(e.queues(func(q *readyQueue) bool { return q.isLost() && !q.isBusy() })) == 0
 }
 
-// check checks the topics and registers us for the empty ones.
-func (e *Listener) check(topics []*topic) error {
-	if len(topics) == 0 {
+// check checks the ready queues and registers us for the empty ones.
+func (e *Listener) check(queues []*readyQueue) error {
+	if len(queues) == 0 {
 		return nil
 	}
-	checks := e.question(topics)
-	asked := make([]store.Poll, len(checks))
+	checks := e.question(queues)
+	asked := make([]store.Check, len(checks))
 	for i := range checks {
-		asked[i] = checks[i].Poll
+		asked[i] = checks[i].Check
 	}
-	found, err := store.PollAll(e.shared.closing, asked...)
+	found, err := store.CheckAll(e.shared.closing, asked...)
 	switch {
 	case store.OfOneSlot(err): // the next check may know more
 		return nil
@@ -187,62 +182,61 @@ func (e *Listener) check(topics []*topic) error {
 	return nil
 }
 
-// check is one check of topics of a partition.
+// check is one check of ready queues of a partition.
 type check struct {
-	store.Poll
-	topics []*topic
-	news   []int // of each topic when the check was sent
+	store.Check
+	queues []*readyQueue
+	news   []int // of each when the check was sent
 	epoch  int   // of the listener when this was sent
 }
 
-// question makes the checks of the topics. They register us where we are not, and at one topic where we should be: if we are not, others
+// question makes the checks of the ready queues. They register us where we are not, and at one queue where we should be: if we are not, others
 // may be missing, too.
-func (e *Listener) question(topics []*topic) (checks []*check) {
+func (e *Listener) question(queues []*readyQueue) (checks []*check) {
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
-	sample := topics[rand.IntN(len(topics))]
+	sample := queues[rand.IntN(len(queues))]
 	of := map[*Partition]*check{}
-	for _, t := range topics {
-		k := of[t.partition]
+	for _, q := range queues {
+		k := of[q.partition]
 		if k == nil {
-			k = &check{epoch: e.epoch, Poll: store.Poll{Store: t.partition.store}}
+			k = &check{epoch: e.epoch, Check: store.Check{Store: q.partition.store}}
 			if e.state == subscribed {
 				k.Waiter = e.id
 			}
-			of[t.partition], checks = k, append(checks, k)
+			of[q.partition], checks = k, append(checks, k)
 		}
 		since := time.Duration(-1)
-		if len(t.waiters) > 0 && (!t.registered || t == sample || time.Since(t.registeredAt) > registerAgain) {
-			since = time.Since(t.waiters[0].joined)
+		if len(q.topic.waiters) > 0 && (!q.registered || q == sample || time.Since(q.registeredAt) > registerAgain) {
+			since = time.Since(q.topic.waiters[0].joined)
 		}
-		k.topics, k.news, k.Topics, k.Since = append(k.topics, t), append(k.news, t.news), append(k.Topics, t.name), append(k.Since, since)
+		k.queues, k.news, k.Topics, k.Since = append(k.queues, q), append(k.news, q.news), append(k.Topics, q.topic.name), append(k.Since, since)
 	}
 	return checks
 }
 
 // learn takes in what checks have found. News that came after a check was sent is newer. If one of our registrations is missing, others may be
 // missing too.
-func (e *Listener) learn(checks []*check, found []store.Polled) {
-	now := time.Now()
+func (e *Listener) learn(checks []*check, found []store.Checked) {
 	e.checks++
 	for _, p := range e.partitions {
 		p.setAway(false)
 	}
 	type hint struct {
-		*topic
+		*readyQueue
 		jobs, place int
 	}
 	full, hints := map[*Caller]bool{}, []hint(nil)
 	for i, k := range checks {
-		for j, t := range k.topics {
+		for j, q := range k.queues {
 			jobs, place := found[i].Lengths[j], 0
 			if jobs == 0 {
 				continue
 			}
-			for _, w := range slices.Backward(t.waiters) {
+			for _, w := range slices.Backward(q.topic.waiters) {
 				full[w.Caller], place = true, w.place
 			}
-			hints = append(hints, hint{t, jobs, place})
+			hints = append(hints, hint{q, jobs, place})
 		}
 	}
 	slices.SortStableFunc(hints, func(a, b hint) int { return cmp.Compare(a.place, b.place) }) // callers poll for their first topics first
@@ -250,19 +244,17 @@ func (e *Listener) learn(checks []*check, found []store.Polled) {
 		h.found(h.jobs, false)
 	}
 	for i, k := range checks {
-		for j, t := range k.topics {
+		for j, q := range k.queues {
 			if found[i].Lengths[j] > 0 {
 				continue
 			}
-			t.recover(full)
-			t.confirmedAt = now
-			if k.Waiter != "" && k.Since[j] >= 0 && found[i].Registered && k.epoch == e.epoch && t.news == k.news[j] {
-				if found[i].Added[j] && t.registered {
+			q.topic.recover(full)
+			if k.Waiter != "" && k.Since[j] >= 0 && found[i].Registered && k.epoch == e.epoch && q.news == k.news[j] {
+				if found[i].Added[j] && q.registered {
 					e.loseAll()
-					e.recheck = true
-					e.signal()
+					e.lookNow()
 				}
-				t.empty()
+				q.empty()
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func TestPlan(t *testing.T) {
 			h := inHand(t)
 			h.registered("t", "u")
 			if !c.registered {
-				h.topics["u"].unheard()
+				h.ready("u").unheard()
 			}
 			h.listener.state, h.listener.lastHit = c.state, time.Now().Add(-c.found)
 			now := time.Now()
@@ -60,7 +60,7 @@ func TestCheckAfterAnError(t *testing.T) {
 	default:
 		t.Fatal("the Listener is not told")
 	}
-	if got := h.listener.news(); len(got) != 1 || got[0].name != "t" {
+	if got := h.listener.news(); len(got) != 1 || got[0].topic.name != "t" {
 		t.Errorf("%d topics are checked at once", len(got))
 	}
 }
@@ -168,20 +168,39 @@ func TestTopicsThatAreDue(t *testing.T) {
 			h := inHands(t, c.partitions)
 			for n := range c.topics {
 				g := &guest{Caller: h.shared.NewCaller(Request{Topics: []string{fmt.Sprint(n)}, N: 1, Waits: true}), h: h}
-				g.enter(nil, h.all)
+				g.enter(nil)
 			}
 			h.registered("gone").leaves(store.ErrEmpty)
-			h.topics["gone"].left = time.Now().Add(-lingerFor)
+			h.shared.topics["gone"].left = time.Now().Add(-lingerFor)
 			h.listener.state = c.state
 			k := newChecks(h.listener)
 			h.shared.askedServed, k.expected = time.Now(), time.Now()
 			topics := k.due()
 			k.next = time.Now()
-			if k.plan(); len(topics) != c.partitions*c.topics || h.topics["gone"] != nil || time.Until(k.next) != c.next {
+			if k.plan(); len(topics) != c.partitions*c.topics || h.shared.topics["gone"] != nil || time.Until(k.next) != c.next {
 				t.Errorf("%d topics of %d partitions, state %d: %d are checked, and again in %v, want %v", c.topics, c.partitions, c.state, len(topics), time.Until(k.next), c.next)
 			}
 		})
 	}
+}
+
+// A caller that always finds jobs is in no list. What it believes to be empty is checked all the same, and polled once a check finds jobs.
+func TestChecksForABusyCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := inHand(t)
+		h.registered("t", "u").leaves(store.ErrEmpty)
+		for range 3 {
+			time.Sleep(lingerFor - 1)
+			h.waiter("new", "t", "u")
+			h.answer(h.expectAsks("those that are not known", "new"), store.Popped{Jobs: jobs("new", 1)}, nil)
+			if topics := newChecks(h.listener).due(); len(topics) != 2 {
+				t.Fatalf("%d topics are checked, want t and u", len(topics))
+			}
+		}
+		h.finds(h.listener.question([]*readyQueue{h.ready("t"), h.ready("u")}), true, map[string]int{"u": 1})
+		h.waiter("t", "u")
+		h.expectAsks("the one that a check has found", "u")
+	})
 }
 
 // A topic whose registration is lost is checked at once.
@@ -189,10 +208,10 @@ func TestUnregisteredTopicIsChecked(t *testing.T) {
 	h := inHands(t, 2)
 	h.registered("t", "u")
 	h.check(true, nil)
-	lost := h.all[1].topics["u"]
+	lost := h.all[1].ready("u")
 	lost.unheard()
 	lost.goOn()
-	if topics := h.listener.news(); !slices.Equal(topics, []*topic{lost}) {
+	if topics := h.listener.news(); !slices.Equal(topics, []*readyQueue{lost}) {
 		t.Errorf("%d topics are checked", len(topics))
 	}
 }

@@ -60,10 +60,11 @@ func inHands(t *testing.T, partitions int) *hand {
 // guest is a caller that does what fleet.Takers.Take does, step by step.
 type guest struct {
 	*Caller
-	h    *hand
-	p    *Partition // that it polls
-	next int        // the topic to poll next
-	got  *answer    // its final answer
+	h     *hand
+	p     *Partition // that it polls
+	next  int        // the topic to poll next
+	waits bool       // it has polled, and waits
+	got   *answer    // its final answer
 }
 
 // joins adds a caller, which polls the first partition.
@@ -92,12 +93,13 @@ func (g *guest) goesOn() {
 		a := <-g.answers
 		isTemporary := a.err == nil || a.err != errClosed && store.Temporary(a.err)
 		switch {
-		case len(a.Jobs.Jobs) > 0 || !isTemporary || g.all != nil:
+		case len(a.Jobs.Jobs) > 0 || !isTemporary || g.waits:
 			g.got = &a
 		case a.err == nil && g.next < len(g.Topics):
 			g.polls()
 		case g.Waits:
-			g.enter(a.err, g.h.all)
+			g.waits = true
+			g.enter(a.err)
 		default:
 			a.err = cmp.Or(a.err, error(store.ErrEmpty))
 			g.got = &a
@@ -159,7 +161,7 @@ func (h *hand) answer(one *poll, popped store.Popped, err error) {
 		h.t.Fatal("nothing is polled")
 	}
 	if popped.Remaining == nil {
-		popped.Remaining = make([]int, len(one.queue.topics))
+		popped.Remaining = make([]int, len(one.queue.from))
 	}
 	h.shared.mu.Lock()
 	one.done(popped, err)
@@ -203,7 +205,7 @@ func (h *hand) expectPassed(what string, want ...string) {
 // check answers a check of all waited topics with the lengths of their queues. added lists the topics whose registration was missing.
 func (h *hand) check(registers bool, lengths map[string]int, added ...string) {
 	h.shared.mu.Lock()
-	topics := h.listener.waitedFor(func(*topic) bool { return true })
+	topics := h.listener.queues(isWaitedFor)
 	h.shared.mu.Unlock()
 	if len(topics) > 0 {
 		h.finds(h.listener.question(topics), registers, lengths, added...)
@@ -212,12 +214,12 @@ func (h *hand) check(registers bool, lengths map[string]int, added ...string) {
 
 // finds answers checks.
 func (h *hand) finds(checks []*check, registers bool, lengths map[string]int, added ...string) {
-	var found []store.Polled
+	var found []store.Checked
 	for _, k := range checks {
-		one := store.Polled{Registered: registers}
-		for _, t := range k.topics {
-			one.Lengths = append(one.Lengths, lengths[t.name])
-			one.Added = append(one.Added, slices.Contains(added, t.name))
+		one := store.Checked{Registered: registers}
+		for _, t := range k.queues {
+			one.Lengths = append(one.Lengths, lengths[t.topic.name])
+			one.Added = append(one.Added, slices.Contains(added, t.topic.name))
 		}
 		found = append(found, one)
 	}
@@ -226,12 +228,22 @@ func (h *hand) finds(checks []*check, registers bool, lengths map[string]int, ad
 	h.listener.learn(checks, found)
 }
 
+// ready returns what is known about the topic in the partition, or nil.
+func (p *Partition) ready(topic string) *readyQueue {
+	if t := p.shared.topics[topic]; t != nil {
+		return &t.in[p.number]
+	}
+	return nil
+}
+
+func isWaitedFor(q *readyQueue) bool { return len(q.topic.waiters) > 0 }
+
 // facts returns what is known about the topic.
 func (h *hand) facts(topic string) string {
 	h.shared.mu.Lock()
 	defer h.shared.mu.Unlock()
 	h.Waiting() // drops turns that nobody needs any more
-	t := h.topics[topic]
+	t := h.ready(topic)
 	if t == nil {
 		return "dropped"
 	}

@@ -16,12 +16,13 @@ func (p *Partition) State(topic string) (s State) {
 	p.shared.mu.Lock()
 	defer p.shared.mu.Unlock()
 	s.Checks, s.Refused = p.listener.checks, p.listener.state == refused
-	t := p.topics[topic]
+	t := p.shared.topics[topic]
 	if t == nil {
 		return s
 	}
-	s.Registered = t.registered
-	for _, q := range t.queues {
+	of := &t.in[p.number]
+	s.Registered = of.registered
+	for _, q := range of.queues {
 		s.Callers += len(q.callers)
 	}
 	for _, w := range t.waiters {

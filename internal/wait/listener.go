@@ -36,11 +36,9 @@ type Listener struct {
 	unheard    int           // channels that Redis has not confirmed yet
 	epoch      int           // counts subscriptions: registrations of earlier ones are void
 	changed    chan struct{} // holds one: something needs attention now
-	recheck    bool          // check all topics now
-	look       bool          // check the topics that we are not registered for now
+	look       bool          // check the queues that we are not registered for now
 	renew      bool          // our server no longer accepts writes
 	checks     int           // made
-	every      time.Duration // between checks
 	again      bool          // try a refused subscription again
 	lastHit    time.Time     // the last check that found jobs
 	left       time.Time     // when the last caller stopped waiting
@@ -59,7 +57,7 @@ const (
 func (s *Shared) NewListener(partitions ...*Partition) *Listener {
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
-	e := &Listener{shared: s, partitions: partitions, id: hex.EncodeToString(id[:]), every: checkEvery, changed: make(chan struct{}, 1)}
+	e := &Listener{shared: s, partitions: partitions, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
 	for _, p := range partitions {
 		p.listener = e
 	}
@@ -72,6 +70,12 @@ func (e *Listener) start() {
 		e.shared.owner.Running.Add(1)
 		go e.run()
 	}
+}
+
+// lookNow checks the queues that we are not registered for.
+func (e *Listener) lookNow() {
+	e.look = true
+	e.signal()
 }
 
 func (e *Listener) signal() {
@@ -124,7 +128,7 @@ func (e *Listener) isWanted() bool {
 
 // isWaitedFor reports whether callers wait, or did within lingerFor. A waiting caller is in a list of every partition.
 func (e *Listener) isWaitedFor() bool {
-	for _, t := range e.partitions[0].topics {
+	for _, t := range e.shared.topics {
 		if len(t.waiters) > 0 {
 			e.left = time.Time{}
 			return true
@@ -136,19 +140,24 @@ func (e *Listener) isWaitedFor() bool {
 	return time.Since(e.left) < lingerFor
 }
 
-// forget drops topics that have had no callers for that long.
+// forget drops topics that have had no callers for that long. If we are woken for one of these, we pass the wake-up on.
 func (e *Listener) forget(after time.Duration) {
-	for _, p := range e.partitions {
-		p.forget(after)
+	for _, t := range e.shared.topics {
+		if len(t.waiters) == 0 && time.Since(t.left) >= after {
+			for _, p := range e.partitions {
+				if q := &t.in[p.number]; !q.isBusy() {
+					q.unheard()
+				}
+			}
+			t.retire()
+		}
 	}
 }
 
 // loseAll makes all registrations void.
 func (e *Listener) loseAll() {
-	for _, p := range e.partitions {
-		for _, t := range p.topics {
-			t.unheard()
-		}
+	for _, q := range e.queues(nil) {
+		q.unheard()
 	}
 }
 
@@ -159,11 +168,9 @@ func (e *Listener) close() map[*Partition][]string {
 	e.state = unsubscribed
 	e.epoch++
 	were := map[*Partition][]string{}
-	for _, p := range e.partitions {
-		for _, t := range p.topics {
-			if t.registered || t.throttle != nil {
-				were[p] = append(were[p], t.name)
-			}
+	for _, q := range e.queues(nil) {
+		if q.registered || q.throttle != nil {
+			were[q.partition] = append(were[q.partition], q.topic.name)
 		}
 	}
 	e.loseAll()
@@ -205,7 +212,7 @@ func (e *Listener) report(err error) {
 		p.setAway(true)
 	}
 	told := map[*Caller]bool{}
-	for _, t := range e.partitions[0].topics {
+	for _, t := range e.shared.topics {
 		for _, w := range slices.Clone(t.waiters) {
 			if !w.isClaimed && !told[w.Caller] {
 				told[w.Caller] = true
@@ -247,18 +254,18 @@ func (e *Listener) listen() error {
 	timer := time.NewTimer(time.Until(checks.next))
 	defer timer.Stop()
 	for {
-		var topics []*topic
+		var queues []*readyQueue
 		select {
 		case err := <-broken:
 			return err
 		case <-e.shared.closing.Done():
 			return nil
 		case <-e.changed:
-			topics = e.news()
+			queues = e.news()
 		case <-timer.C:
 		}
 		if !checks.next.After(time.Now()) { // also if there was news all the time
-			topics = checks.due()
+			queues = checks.due()
 			if checks.subscribes() {
 				if err := sub.Add(e.tune()...); err != nil {
 					return err
@@ -268,7 +275,7 @@ func (e *Listener) listen() error {
 		if e.ends() {
 			return nil
 		}
-		if err := e.check(topics); err != nil {
+		if err := e.check(queues); err != nil {
 			return err
 		}
 		e.tell()
@@ -284,30 +291,27 @@ func (e *Listener) ends() bool {
 	return e.renew || !e.isWaitedFor()
 }
 
-// news returns the topics to check now.
-func (e *Listener) news() (topics []*topic) {
+// news returns the ready queues to check now.
+func (e *Listener) news() (queues []*readyQueue) {
 	e.shared.mu.Lock()
 	defer e.shared.mu.Unlock()
-	switch {
-	case e.recheck:
-		topics = e.waitedFor(func(*topic) bool { return true })
-	case e.look:
-		topics = e.waitedFor((*topic).isUnknown)
+	if e.look {
+		queues = e.queues((*readyQueue).isLost)
 	}
-	e.recheck, e.look = false, false
-	return topics
+	e.look = false
+	return queues
 }
 
-// waitedFor returns the selected topics that have waiters, grouped by partition.
-func (e *Listener) waitedFor(selected func(*topic) bool) (topics []*topic) {
-	for _, p := range e.partitions {
-		for _, t := range p.topics {
-			if len(t.waiters) > 0 && selected(t) {
-				topics = append(topics, t)
+// queues returns the selected ready queues of the Listener's partitions; nil selects all.
+func (e *Listener) queues(selected func(*readyQueue) bool) (queues []*readyQueue) {
+	for _, t := range e.shared.topics {
+		for _, p := range e.partitions {
+			if q := &t.in[p.number]; selected == nil || selected(q) {
+				queues = append(queues, q)
 			}
 		}
 	}
-	return topics
+	return queues
 }
 
 // receive handles messages until the connection ends.
@@ -340,10 +344,10 @@ func (e *Listener) confirmed() {
 	}
 }
 
-// changeState checks all topics again, because jobs may have come before we could be woken.
+// changeState checks all queues, because jobs may have come before we could be woken.
 func (e *Listener) changeState(state listenerState) {
-	e.state, e.recheck = state, true
-	e.signal()
+	e.state = state
+	e.lookNow()
 }
 
 // refuse makes the Listener poll, and logs that once.

@@ -14,23 +14,23 @@ type redisModel struct {
 	*hand
 	r        *rand.Rand
 	topics   []string
-	ready    map[readyQueue]int
-	isListed map[readyQueue]bool
-	others   bool                // another Client always waits, too
-	told     map[readyQueue]bool // the other Client was woken for these
-	heard    []readyQueue        // wake-ups for this Client in flight
-	polls    []*poll             // in flight
-	checks   []*check            // in flight
-	answers  []func()            // replies in flight
+	ready    map[inRedis]int
+	isListed map[inRedis]bool
+	others   bool             // another Client always waits, too
+	told     map[inRedis]bool // the other Client was woken for these
+	heard    []inRedis        // wake-ups for this Client in flight
+	polls    []*poll          // in flight
+	checks   []*check         // in flight
+	answers  []func()         // replies in flight
 }
 
-// readyQueue is a topic's ready queue in a partition.
-type readyQueue struct {
+// inRedis is a topic's ready queue in a partition.
+type inRedis struct {
 	partition *Partition
 	topic     string
 }
 
-func (m *redisModel) wake(q readyQueue) {
+func (m *redisModel) wake(q inRedis) {
 	switch {
 	case m.ready[q] == 0:
 	case m.isListed[q]:
@@ -43,16 +43,16 @@ func (m *redisModel) wake(q readyQueue) {
 
 // do does what pop.lua does.
 func (m *redisModel) do(one *poll) {
-	topics := one.queue.topics
+	topics := one.queue.from
 	p, room := store.Popped{Registered: one.Waiter != "", Remaining: make([]int, len(topics))}, one.N
 	for i, t := range topics {
-		q := readyQueue{t.partition, t.name}
+		q := inRedis{t.partition, t.topic.name}
 		want := room
 		if one.Limits != nil {
 			want = min(room, one.Limits[i])
 		}
 		got := min(want, m.ready[q])
-		p.Jobs = append(p.Jobs, jobs(t.name, got)...)
+		p.Jobs = append(p.Jobs, jobs(t.topic.name, got)...)
 		m.ready[q], room = m.ready[q]-got, room-got
 		if want == 0 {
 			continue
@@ -75,15 +75,15 @@ func (m *redisModel) do(one *poll) {
 	m.answers = append(m.answers, func() { m.answer(one, p, nil) })
 }
 
-// check does what poll.lua does.
+// check does what check.lua does.
 func (m *redisModel) check(k *check) {
 	lengths := map[string]int{}
 	var added []string
-	for i, t := range k.topics {
-		q := readyQueue{t.partition, t.name}
-		if lengths[t.name] = m.ready[q]; m.ready[q] == 0 && k.Waiter != "" && k.Since[i] >= 0 {
+	for i, t := range k.queues {
+		q := inRedis{t.partition, t.topic.name}
+		if lengths[t.topic.name] = m.ready[q]; m.ready[q] == 0 && k.Waiter != "" && k.Since[i] >= 0 {
 			if !m.isListed[q] {
-				added = append(added, t.name)
+				added = append(added, t.topic.name)
 			}
 			m.isListed[q] = true
 		}
@@ -102,7 +102,7 @@ func (m *redisModel) step() bool {
 		p.unused = nil
 		m.shared.mu.Unlock()
 		for _, topic := range unused {
-			m.wake(readyQueue{p, topic})
+			m.wake(inRedis{p, topic})
 		}
 	}
 	if topics := m.listener.news(); len(topics) > 0 {
@@ -145,7 +145,7 @@ func (m *redisModel) act() {
 	m.r.Shuffle(len(topics), func(i, k int) { topics[i], topics[k] = topics[k], topics[i] })
 	switch m.r.IntN(4) {
 	case 0, 1:
-		q := readyQueue{m.all[m.r.IntN(len(m.all))], topics[0]}
+		q := inRedis{m.all[m.r.IntN(len(m.all))], topics[0]}
 		m.ready[q]++
 		m.told[q] = false
 		m.wake(q)
@@ -179,7 +179,7 @@ const orders = 1000
 
 func randomOrder(t *testing.T, partitions int, seed uint64) {
 	t.Helper()
-	m := &redisModel{hand: inHands(t, partitions), r: rand.New(rand.NewPCG(seed, 0)), topics: []string{"x", "y", "z"}, ready: map[readyQueue]int{}, isListed: map[readyQueue]bool{}, told: map[readyQueue]bool{}}
+	m := &redisModel{hand: inHands(t, partitions), r: rand.New(rand.NewPCG(seed, 0)), topics: []string{"x", "y", "z"}, ready: map[inRedis]int{}, isListed: map[inRedis]bool{}, told: map[inRedis]bool{}}
 	m.others = m.r.IntN(2) == 0
 	for range 60 {
 		if m.r.IntN(3) == 0 {
@@ -201,10 +201,10 @@ func randomOrder(t *testing.T, partitions int, seed uint64) {
 		}
 	}
 	for _, p := range m.all {
-		for name, l := range p.topics {
-			q := readyQueue{p, name}
-			if len(l.waiters) > 0 && (m.ready[q] > 0 || !m.isListed[q]) || l.registered && !m.isListed[q] {
-				t.Fatalf("%d partitions, seed %d: %s: %d jobs, %d waiters; isListed: %v, believed: %v", partitions, seed, name, m.ready[q], len(l.waiters), m.isListed[q], l.registered)
+		for name, of := range p.shared.topics {
+			q, l := inRedis{p, name}, &of.in[p.number]
+			if len(of.waiters) > 0 && (m.ready[q] > 0 || !m.isListed[q]) || l.registered && !m.isListed[q] {
+				t.Fatalf("%d partitions, seed %d: %s: %d jobs, %d waiters; isListed: %v, believed: %v", partitions, seed, name, m.ready[q], len(of.waiters), m.isListed[q], l.registered)
 			}
 		}
 	}

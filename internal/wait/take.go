@@ -24,10 +24,10 @@ const (
 // Partition takes the jobs of one partition.
 type Partition struct {
 	shared   *Shared
+	number   int // among them
 	store    *store.Store
 	batches  *batch.Sender
 	listener *Listener
-	topics   map[string]*topic
 	turns    []*queue // to be polled, in the order of their turns
 	unused   []string // topics of wake-ups that no caller here can use: the next Client is woken
 	isAway   bool     // it did not answer the last poll or check
@@ -36,7 +36,8 @@ type Partition struct {
 
 // NewPartition returns the Partition of the store's jobs. It needs a Listener.
 func (s *Shared) NewPartition(of *store.Store) *Partition {
-	p := &Partition{shared: s, store: of, topics: map[string]*topic{}}
+	p := &Partition{shared: s, number: len(s.partitions), store: of}
+	s.partitions = append(s.partitions, p)
 	p.batches = batch.NewSender(s.owner, of.Pipeline, &s.mu, p, MaxBatches)
 	return p
 }
@@ -60,11 +61,78 @@ func (p *Partition) setAway(away bool) {
 type queue struct {
 	partition *Partition
 	kind      Kind
-	topics    []*topic  // more than one if it is a single caller's own
-	indices   []int     // of the topics among those of that caller
-	callers   []*Caller // in the order in which they came
+	from      []*readyQueue // more than one if it is a single caller's own
+	indices   []int         // of the topics among those of that caller
+	callers   []*Caller     // in the order in which they came
 	inTurns   bool
 	isOut     bool // a poll is in flight
+}
+
+func (s *Shared) topic(name string) *topic {
+	t := s.topics[name]
+	if t == nil {
+		t = &topic{name: name, in: make([]readyQueue, len(s.partitions))}
+		for i, p := range s.partitions {
+			t.in[i].topic, t.in[i].partition = t, p
+		}
+		s.topics[name] = t
+	}
+	return t
+}
+
+// queue returns the queue of callers that want only this topic, and in that way.
+func (q *readyQueue) queue(k *Kind) *queue {
+	for _, of := range q.queues {
+		if of.kind == *k {
+			return of
+		}
+	}
+	q.queues = slices.DeleteFunc(q.queues, func(q *queue) bool { return !q.inTurns && !q.isOut })
+	of := &queue{partition: q.partition, from: []*readyQueue{q}, kind: *k}
+	q.queues = append(q.queues, of)
+	return of
+}
+
+// isBusy reports whether callers of this topic alone are being polled for.
+func (q *readyQueue) isBusy() bool {
+	return slices.ContainsFunc(q.queues, func(q *queue) bool { return q.inTurns || q.isOut })
+}
+
+// goOn polls for the first waiters if there is a hint. Without one, a check follows at once unless we are registered. It only queues
+// the poll: code that calls it also calls batches.Wake, unless a batch of the partition runs it.
+func (q *readyQueue) goOn() {
+	switch e := q.partition.listener; {
+	case len(q.topic.waiters) == 0:
+		q.topic.retire()
+	case q.jobs > 0:
+		if i := q.firstFree(nil, 0); i >= 0 {
+			q.queue(q.topic.waiters[i].kind).queueUp()
+		}
+	case !q.registered && q.throttle == nil && !q.isBusy() && e.state == subscribed:
+		e.lookNow()
+	}
+}
+
+// retire forgets the hints of a topic without callers. If only we were woken for a job, another Client is woken now.
+func (t *topic) retire() {
+	isNeeded := false
+	for i := range t.in {
+		q := &t.in[i]
+		switch {
+		case q.isBusy():
+			isNeeded = true
+			continue
+		case q.owed:
+			q.owed = false
+			q.partition.passOn(t.name)
+		}
+		q.jobs = 0
+		isNeeded = isNeeded || q.registered || q.throttle != nil
+	}
+	s := t.in[0].partition.shared
+	if !isNeeded && s.topics[t.name] == t {
+		delete(s.topics, t.name)
+	}
 }
 
 // queueUp polls for the queue in its turn. While a poll is in flight, done decides.
@@ -79,12 +147,12 @@ func (q *queue) queueUp() {
 func (p *Partition) Waiting() bool {
 	for len(p.turns) > 0 {
 		q := p.turns[0]
-		if t := q.topics[0]; len(q.callers) > 0 || len(q.indices) == 0 && t.jobs > 0 && t.firstFree(&q.kind, 0) >= 0 {
+		if of := q.from[0]; len(q.callers) > 0 || len(q.indices) == 0 && of.jobs > 0 && of.firstFree(&q.kind, 0) >= 0 {
 			return true
 		}
 		p.turns, q.inTurns = p.turns[1:], false
-		for _, t := range q.topics {
-			t.goOn()
+		for _, of := range q.from {
+			of.goOn()
 		}
 	}
 	return len(p.unused) > 0
@@ -126,18 +194,18 @@ func (q *queue) newPoll() *poll {
 	p := q.partition
 	p.turns, q.inTurns, q.isOut = p.turns[1:], false, true
 	one := &poll{Kind: q.kind, queue: q, epoch: p.listener.epoch}
-	for _, t := range q.topics {
-		one.Topics, one.news = append(one.Topics, t.name), append(one.news, t.news)
+	for _, of := range q.from {
+		one.Topics, one.news = append(one.Topics, of.topic.name), append(one.news, of.news)
 	}
-	if t := q.topics[0]; len(q.indices) == 0 && len(t.waiters) > 0 {
-		hints, wanted := t.jobs, 0
+	if of := q.from[0]; len(q.indices) == 0 && len(of.topic.waiters) > 0 {
+		hints, wanted := of.jobs, 0
 		for _, c := range q.callers {
 			wanted += c.N
 		}
 		if wanted > 0 {
 			hints = max(store.MaxPop-wanted, store.MaxPop/2)
 		}
-		one.claims = t.claim(&q.kind, hints)
+		one.claims = of.claim(&q.kind, hints)
 	}
 	for _, c := range one.claims {
 		one.N += c.n
@@ -167,18 +235,9 @@ func (one *poll) register() {
 		}
 	}
 	others := slices.ContainsFunc(one.queue.callers, func(c *Caller) bool { return c.Waits }) ||
-		slices.ContainsFunc(one.queue.topics, func(t *topic) bool { return len(t.waiters) > waiting })
+		slices.ContainsFunc(one.queue.from, func(q *readyQueue) bool { return len(q.topic.waiters) > waiting })
 	if waits || others {
 		one.Registration = store.Registration{Waiter: one.queue.partition.listener.id, Since: time.Since(one.claims[0].joined), Always: others}
-	}
-}
-
-func (one *poll) send(p *store.Pipeline, s *store.Store) {
-	if one.Reserves {
-		one.sentAt = time.Now()
-		one.sent = s.Reserve(one.Wanted, one.Reservation).Send(p)
-	} else {
-		one.sent = s.Pop(one.Wanted).Send(p)
 	}
 }
 
@@ -208,7 +267,12 @@ func (b *polls) make(p *store.Pipeline, err error) {
 	var passing *store.Call[struct{}]
 	if err == nil {
 		for _, one := range b.list {
-			one.send(p, s.store)
+			if one.Reserves {
+				one.sentAt = time.Now()
+				one.sent = s.store.Reserve(one.Wanted, one.Reservation).Send(p)
+			} else {
+				one.sent = s.store.Pop(one.Wanted).Send(p)
+			}
 		}
 		if len(b.unused) > 0 {
 			passing = s.store.Wake(b.unused).Send(p)
@@ -254,9 +318,9 @@ func (one *poll) done(popped store.Popped, err error) {
 	if q.callers = slices.Insert(q.callers, 0, again...); len(q.callers) > 0 || len(one.claims) > 1 {
 		q.queueUp()
 	}
-	for _, t := range q.topics {
-		if err == nil || t.jobs > 0 || len(t.waiters) == 0 { // else a check at once would find the jobs that could not be taken, again and again
-			t.goOn()
+	for _, of := range q.from {
+		if err == nil || of.jobs > 0 || len(of.topic.waiters) == 0 { // else a check at once would find the jobs that could not be taken, again and again
+			of.goOn()
 		}
 	}
 }
@@ -266,7 +330,7 @@ func (one *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 	e := one.queue.partition.listener
 	isRegistered := popped.Registered && one.epoch == e.epoch
 	room, rest, allEmpty := one.N, popped.Jobs, true
-	for i, t := range one.queue.topics {
+	for i, q := range one.queue.from {
 		wanted, got, left := room, 0, 0
 		if one.Limits != nil {
 			wanted = min(room, one.Limits[i])
@@ -275,32 +339,32 @@ func (one *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 			allEmpty = false
 			continue
 		}
-		for got < len(rest) && rest[got].Topic == t.name {
+		for got < len(rest) && rest[got].Topic == q.topic.name {
 			got++
 		}
 		room, rest = room-got, rest[got:]
 		if got > 0 {
 			left = popped.Remaining[i]
-			if t.byCheck {
+			if q.byCheck {
 				e.lastHit = time.Now()
 			}
 		}
 		allEmpty = allEmpty && err == nil && got < wanted && !popped.More
 		isThrottled := popped.Throttled != nil && popped.Throttled[i] != 0
 		switch {
-		case t.news != one.news[i]:
+		case q.news != one.news[i]:
 		case err != nil:
-			t.jobs, t.byCheck = 0, false
+			q.jobs, q.byCheck = 0, false
 		case isThrottled:
-			t.registered, t.jobs, t.owed, t.byCheck = false, max(left, 0), false, false
-			t.throttleFor(popped.Throttled[i], isRegistered)
+			q.registered, q.jobs, q.owed, q.byCheck = false, max(left, 0), false, false
+			q.throttleFor(popped.Throttled[i], isRegistered)
 		case isRegistered && left == 0 && (one.Always || got < wanted) && !popped.More:
-			t.empty()
+			q.empty()
 		default:
 			if popped.More {
 				left = max(left, 1)
 			}
-			t.registered, t.jobs, t.owed, t.byCheck = false, max(left, 0), false, false
+			q.registered, q.jobs, q.owed, q.byCheck = false, max(left, 0), false, false
 		}
 	}
 	return allEmpty

@@ -319,7 +319,7 @@ func TestForget(t *testing.T) {
 		g["polling"].leaves(store.ErrEmpty)
 		time.Sleep(lingerFor)
 		g["left lately"].leaves(store.ErrEmpty)
-		h.forget(lingerFor)
+		h.listener.forget(lingerFor)
 		for topic, want := range map[string]string{"waited": "registered", "left": "dropped", "left lately": "registered", "polling": "told polling"} {
 			h.expectFacts("after a while", topic, want)
 		}

@@ -1,19 +1,20 @@
-// Package wait takes jobs out of one partition for callers that want them at once or wait for them. It is two small things.
+// Package wait takes jobs for callers that want them at once or wait for them. It is two small things.
 //
-// Take (take.go): callers that want jobs of a topic in the same way share polls, one at a time. A poll is one script call, which brings each
-// caller its jobs, or tells it that the topic is empty. Nothing is taken out of Redis before a caller is there to get it, and nothing is ever put
-// back: a poll claims its callers, which stay until its reply; the connection's timeouts bound that.
+// Take (take.go): callers that want jobs of a topic in a partition in the same way share polls, one at a time. A poll is one script call, which brings
+// each caller its jobs, or tells it that the ready queue is empty. Nothing is taken out of Redis before a caller is there to get it, and nothing is ever
+// put back: a poll claims its callers, which stay until its reply; the connection's timeouts bound that.
 //
 // Await (caller.go, topic.go): the script that finds no job has registered the Client as a waiter of the topic, in the same step. So a caller that
-// comes now need not poll, and waits in the topic's list. A sign of jobs (a message, which only this Client got; a check; what a reply says is
-// left) is a hint: the first waiting callers are polled for. A hint that no caller here can use wakes the next Client.
+// comes now need not poll, and waits in the topic's list, which is one for all partitions. A sign of jobs (a message, which only this Client got; a check;
+// what a reply says is left) is a hint about a ready queue: the first waiting callers are polled for. A hint that no caller here can use wakes the next Client.
 //
 // What holds between the two, under Shared.mu:
-//   - A topic is registered only if Redis will wake us for its next job. News that came after a poll or check was sent is newer than its reply.
-//   - While callers wait for a topic, it is registered, or throttled, or has a hint, or is being polled, or a check is due within checkEvery.
-//   - A caller is claimed by one poll at a time. It may leave at any other moment, and then nothing is lost: hints belong to the topic.
+//   - A ready queue is registered only if Redis will wake us for its next job. News that came after a poll or check was sent is newer than its reply.
+//   - While callers wait for a topic, each of its ready queues is registered, or throttled, or has a hint, or is being polled, or a check is due within
+//     checkEvery.
+//   - A caller is claimed by one poll at a time. It may leave at any other moment, and then nothing is lost: hints belong to the ready queue.
 //
-// A Listener has the subscription of some partitions, and checks their topics, because a message can get lost.
+// A Listener has the subscription of some partitions, and checks their ready queues, because a message can get lost.
 package wait
 
 import (
@@ -69,6 +70,9 @@ type Shared struct {
 	keeper  *store.Store // knows which servers run
 	mu      sync.Mutex   // guards partitions, topics, queues, callers and listeners
 
+	partitions []*Partition
+	topics     map[string]*topic // that have callers, or are known to be empty
+
 	served       bool      // a server of ours runs, which wakes us
 	askedServed  time.Time // when that was last asked
 	warnedServed time.Time // when we last said that none runs
@@ -85,5 +89,5 @@ type Hooks struct {
 // NewShared returns what the Client's partitions share. closing ends all waits, with the owner's error.
 // keeper knows which servers run.
 func NewShared(closing context.Context, owner *batch.Owner, keeper *store.Store, hooks Hooks) *Shared {
-	return &Shared{owner: owner, closing: closing, keeper: keeper, hooks: hooks}
+	return &Shared{owner: owner, closing: closing, keeper: keeper, hooks: hooks, topics: map[string]*topic{}}
 }

@@ -24,8 +24,11 @@ type part struct {
 
 // documents returns the files of the sources that archives have besides the daemon, in a fixed order.
 func documents(source string) (parts []part, err error) {
-	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md", "ARCHITECTURE.md", "ARCHITECTURE.zh-CN.md",
-		"CONTRIBUTING.md", "CONTRIBUTING.zh-CN.md", "SECURITY.md", "SECURITY.zh-CN.md"}
+	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md", "CHANGELOG.zh-CN.md", "ARCHITECTURE.md", "ARCHITECTURE.zh-CN.md",
+		"CONTRIBUTING.md", "CONTRIBUTING.zh-CN.md", "SECURITY.md", "SECURITY.zh-CN.md",
+		// and what the documents link to
+		"bench/tables.md", "bench/targets.md", "bench/targets.zh-CN.md", "bench/nodes.md", "bench/results.json", "client/testdata/cuts.md",
+		"client/testdata/schedule_cuts.md", "internal/store/keys.md", "internal/testing/redistest/promises.txt"}
 	root := os.DirFS(source)
 	for _, folder := range []string{"docs", "examples"} {
 		err = errors.Join(err, fs.WalkDir(root, folder, func(path string, entry fs.DirEntry, err error) error {

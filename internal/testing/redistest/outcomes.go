@@ -51,7 +51,7 @@ func top(tb testing.TB) string {
 	return name
 }
 
-// table lists the promises of docs/testing.md with the outcomes of this folder's tests.
+// table lists the promises of promises.txt with the outcomes of this folder's tests.
 func (o *outcomeList) table() string {
 	o.Lock()
 	defer o.Unlock()
@@ -91,7 +91,7 @@ func (o *outcomeList) table() string {
 	return b.String()
 }
 
-// promise is a heading of docs/testing.md with its tests in this folder.
+// promise is a heading of promises.txt with its tests in this folder.
 type promise struct {
 	name  string
 	tests []string
@@ -101,7 +101,7 @@ func promises() (list []promise) {
 	dir, _ := os.Getwd()
 	text, folder := []byte(nil), ""
 	for text == nil && len(dir) > 1 { // tests run in their package's folder
-		text, _ = os.ReadFile(filepath.Join(dir, "docs/testing.md"))
+		text, _ = os.ReadFile(filepath.Join(dir, "internal/testing/redistest/promises.txt"))
 		if text == nil {
 			dir, folder = filepath.Dir(dir), filepath.Join(filepath.Base(dir), folder)
 		}
@@ -109,7 +109,7 @@ func promises() (list []promise) {
 	test := regexp.MustCompile(`^` + regexp.QuoteMeta(filepath.ToSlash(folder)) + `/(Test\w+)$`)
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
-		if name, ok := strings.CutPrefix(line, "### "); ok {
+		if name, ok := strings.CutPrefix(line, "## "); ok {
 			list = append(list, promise{name: name})
 		} else if m := test.FindStringSubmatch(line); m != nil && len(list) > 0 {
 			list[len(list)-1].tests = append(list[len(list)-1].tests, m[1])

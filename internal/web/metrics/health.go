@@ -69,7 +69,7 @@ func (m *Metrics) readiness(ctx context.Context) readiness {
 	say := func(list *[]reason, why, format string, args ...any) {
 		*list = append(*list, reason{why, fmt.Sprintf(format, args...)})
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("no answer within %v", readyTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("no response within %v", readyTimeout))
 	defer cancel()
 	late, err := m.overdue.Current(m.fresh).Wait(ctx)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestReadyWhileRedisHangs(t *testing.T) {
 	w.pass()
 	w.expectReady("at first")
 	w.Hang()
-	if code, _, body := w.ready(); code != 503 || !strings.Contains(body, "no answer within") {
+	if code, _, body := w.ready(); code != 503 || !strings.Contains(body, "no response within") {
 		t.Errorf("while it hangs: %d %s", code, body)
 	}
 	w.Continue()

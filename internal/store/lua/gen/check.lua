@@ -1,4 +1,4 @@
--- poll: polls ready queues, and registers a waiter at those that are empty.
+-- check: looks at the lengths of ready queues, and registers a waiter at those that are empty.
 local registered_at
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

@@ -1,4 +1,4 @@
--- poll: polls ready queues, and registers a waiter at those that are empty.
+-- check: looks at the lengths of ready queues, and registers a waiter at those that are empty.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues
 -- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and how long the waiter has waited (µs), -1 not to register it
@@ -6,7 +6,7 @@
 -- from 1 on, at which it was not registered before; and the lengths, none if no queue exists, which is the rule. The length of a queue that
 -- can't be read is 1: a pop then reports why.
 -- Errors: READONLY, since a replica does not know that a queue is empty.
--- Atomic because a job between the poll and the registration would wake no client.
+-- Atomic because a job between the check and the registration would wake no client.
 -- Cost: O(queues).
 -- include: guard queue
 local reply, written = {1, {}}, false

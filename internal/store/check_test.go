@@ -14,7 +14,7 @@ import (
 )
 
 // looked returns the result of a poll.
-func (b *backend) looked(t *testing.T, l Poll) Polled {
+func (b *backend) looked(t *testing.T, l Check) Checked {
 	t.Helper()
 	found, err := b.poll(t, l)
 	check(t, err)
@@ -22,9 +22,9 @@ func (b *backend) looked(t *testing.T, l Poll) Polled {
 }
 
 // poll polls one store.
-func (s *Store) poll(t *testing.T, l Poll) (found Polled, err error) {
+func (s *Store) poll(t *testing.T, l Check) (found Checked, err error) {
 	l.Store = s
-	all, err := PollAll(t.Context(), l)
+	all, err := CheckAll(t.Context(), l)
 	if err == nil {
 		found = all[0]
 	}
@@ -35,10 +35,10 @@ func (s *Store) poll(t *testing.T, l Poll) (found Polled, err error) {
 // before.
 func TestPollRegisters(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		const topics = 2*maxPolled + 3
-		full, stood, not, other := maxPolled+1, maxPolled-1, 1, 2*maxPolled
-		l := Poll{Waiter: "me"}
-		want := Polled{Registered: true}
+		const topics = 2*maxChecked + 3
+		full, stood, not, other := maxChecked+1, maxChecked-1, 1, 2*maxChecked
+		l := Check{Waiter: "me"}
+		want := Checked{Registered: true}
 		for i := range topics {
 			l.Topics, l.Since = append(l.Topics, fmt.Sprint("t", i)), append(l.Since, 5*time.Second)
 			want.Lengths, want.Added = append(want.Lengths, 0), append(want.Added, i != full && i != stood && i != not)
@@ -57,7 +57,7 @@ func TestPollRegisters(t *testing.T) {
 				b.do(t, "PEXPIRE", b.keys.Waiters(name(i)), 1000)
 			}
 			b.do(t, "ZADD", b.keys.Waiters(name(stood)), 3, "me")
-			var got Polled
+			var got Checked
 			at := b.timed(t, func() {
 				got = b.looked(t, l)
 			})
@@ -81,7 +81,7 @@ func TestPollRegisters(t *testing.T) {
 // A poll registers only a waiter with the time since it waits.
 func TestLookWithoutAWaiter(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		for _, l := range []Poll{
+		for _, l := range []Check{
 			{Topics: []string{"t"}},
 			{Topics: []string{"t"}, Since: []time.Duration{time.Second}},
 			{Topics: []string{"t"}, Waiter: "me"},
@@ -89,11 +89,11 @@ func TestLookWithoutAWaiter(t *testing.T) {
 			{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{-time.Hour}},
 		} {
 			got := b.looked(t, l)
-			if want := (Polled{[]int{0}, true, []bool{false}}); !reflect.DeepEqual(got, want) || len(b.standing(t, "t")) > 0 {
+			if want := (Checked{[]int{0}, true, []bool{false}}); !reflect.DeepEqual(got, want) || len(b.standing(t, "t")) > 0 {
 				t.Errorf("%+v: got %+v; %q wait", l, got, b.standing(t, "t"))
 			}
 		}
-		l := Poll{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{0}}
+		l := Check{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{0}}
 		if b.looked(t, l); len(b.standing(t, "t")) != 1 {
 			t.Error("who begins to wait is not registered")
 		}
@@ -104,8 +104,8 @@ func TestLookWithoutAWaiter(t *testing.T) {
 func TestLookWithoutEntering(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t, alone)
-	l := Poll{Waiter: "me"}
-	for i := range maxPolled + 1 {
+	l := Check{Waiter: "me"}
+	for i := range maxChecked + 1 {
 		l.Topics, l.Since = append(l.Topics, fmt.Sprint("t", i)), append(l.Since, 0)
 	}
 	for name, deny := range map[string]func(){
@@ -113,7 +113,7 @@ func TestLookWithoutEntering(t *testing.T) {
 		"no zadd":            func() { b.do(t, "ACL", "SETUSER", "u", "-zadd") },
 		"no time":            func() { b.do(t, "ACL", "SETUSER", "u", "-time") },
 		"in the first call":  func() { b.do(t, "SET", b.keys.Waiters("t0"), "text") },
-		"in the second call": func() { b.do(t, "SET", b.keys.Waiters(fmt.Sprint("t", maxPolled)), "text") },
+		"in the second call": func() { b.do(t, "SET", b.keys.Waiters(fmt.Sprint("t", maxChecked)), "text") },
 	} {
 		b.seed(t, ready("a", "t3"))
 		b.SetUser("~* &* +@all")
@@ -132,7 +132,7 @@ func TestPollWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
 	b.do(t, "ACL", "SETUSER", "u", "-evalsha")
-	got, err := user.poll(t, Poll{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
+	got, err := user.poll(t, Check{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
 	if want := []int{1, 1}; err != nil || !slices.Equal(got.Lengths, want) {
 		t.Errorf("got %+v, %v; want lengths %v", got, err, want)
 	}
@@ -142,9 +142,9 @@ func TestPollWithoutPermission(t *testing.T) {
 func TestLookOfALostConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t, alone)
-	b.looked(t, Poll{Topics: []string{"t"}})
+	b.looked(t, Check{Topics: []string{"t"}})
 	server.Kill()
-	if got, err := b.poll(t, Poll{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Polled{}) {
+	if got, err := b.poll(t, Check{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Checked{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -164,7 +164,7 @@ func TestPollOnAnIdleConnection(t *testing.T) {
 		if words := strings.Fields(spoil); len(words) > 1 {
 			server.Do(words[0], redis.Args{}.AddFlat(words[1:])...)
 		}
-		if got := user.looked(t, Poll{Topics: []string{"t"}}); !slices.Equal(got.Lengths, []int{1}) {
+		if got := user.looked(t, Check{Topics: []string{"t"}}); !slices.Equal(got.Lengths, []int{1}) {
 			t.Errorf("%s: %+v", spoil, got)
 		}
 	}
