@@ -63,7 +63,8 @@ type JobOptions struct {
 	// default. Less than 100 ms counts as 100 ms, so that the lease outlasts a few round trips.
 	Lease time.Duration
 	// ExpireAfter is how long the job is kept after it became ready, if nobody consumes it: from 1 ms to 100 years,
-	// counted in milliseconds. The default is 7 days, as in the original's PHP client.
+	// counted in milliseconds. The default is 7 days, as in the original's PHP client. Shortly before
+	// its end a server makes the job a dead letter, if it is the first of its queue; other jobs are deleted.
 	ExpireAfter time.Duration
 	// EmptyBody allows an empty body. Consumers of the original drop such a job, so use it only for topics without
 	// them.

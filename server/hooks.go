@@ -12,7 +12,7 @@ import (
 type Hooks struct {
 	// Moved is called after each script call that made jobs of the topic ready.
 	Moved func(topic string, m Moved)
-	// Dropped is called after orphans, IDs without a job, were removed.
+	// Dropped is called after orphans, IDs without a job, were removed, or ready jobs that were about to expire became dead letters.
 	Dropped func(jobs int)
 	// Passed is called after each pass. err is what stopped it, or nil.
 	Passed func(took time.Duration, err error)

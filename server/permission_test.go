@@ -23,7 +23,7 @@ func (w *world) user(rights string) {
 
 const (
 	// daemonRights has all permissions that a server needs, from the documentation.
-	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +lmove +rpop +rename +hincrby +zrangebyscore +type +del +hset +hdel +hlen +hrandfield +hscan +hstrlen +get +pexpire +pttl +zscore +zpopmin +publish +subscribe +ping +select"
+	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +lmove +rpop +rename +hincrby +zrangebyscore +type +del +hset +hdel +hlen +hrandfield +hscan +hstrlen +get +pexpire +pttl +persist +zscore +zpopmin +publish +subscribe +ping +select"
 	ordinary     = "~delayer:* +@all -@dangerous"
 )
 

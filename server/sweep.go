@@ -89,7 +89,7 @@ func (m *mover) sweepDead() *sweep {
 	}
 }
 
-// sweepTopics checks the known topics, and drops entries of ready queues that have no job.
+// sweepTopics checks the known topics, drops entries of ready queues that have no job, and buries jobs that are about to expire.
 func (m *mover) sweepTopics() *sweep {
 	var at store.Position
 	return &sweep{
@@ -102,6 +102,10 @@ func (m *mover) sweepTopics() *sweep {
 			for _, stale := range swept.Gone {
 				m.server.dropped(len(stale.IDs))
 				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
+			}
+			for _, expired := range swept.Buried {
+				m.server.dropped(len(expired.IDs))
+				logJobs(m.log, slog.LevelError, "Ready job has expired and is a dead letter now", expired.Topic, expired.IDs)
 			}
 			at = swept.Last
 			m.server.reportUntagged(ctx, swept.Excluded)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -151,4 +152,36 @@ func TestUntaggedIsLogged(t *testing.T) {
 	w.server.untagged.Forget("t")
 	check(t, w.server.Pass(t.Context()))
 	w.log.expectErrors(t, want, want)
+}
+
+// Ready jobs that are about to expire become dead letters, with the daemon's permissions; they are logged and counted. Where only clients of the
+// original push, jobs expire as with its server.
+func TestExpiringJobsAreBuried(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.partitioned(1).Of("a")
+	errs, err := s.Push([]store.Delayed{
+		{Job: store.Job{ID: "a", Topic: "t", Body: "b"}, Terms: store.Terms{Lifetime: store.DefaultLifetime, MaxAttempts: 3}},
+		{Job: store.Job{ID: "b", Topic: "t", Body: "b"}, Terms: store.Terms{Lifetime: store.DefaultLifetime}},
+	}).Do(t.Context())
+	check(t, cmp.Or(append(errs, err)...))
+	for id, topic := range map[string]string{"c": "t", "o": "old"} {
+		w.Do("HMSET", prefix+"job_bucket:"+id, "topic", topic, "body", "b")
+		w.Do("LPUSH", prefix+"ready_queue:"+topic, id)
+	}
+	for _, id := range []string{"a", "b", "c", "o"} {
+		w.Do("PEXPIRE", prefix+"job_bucket:"+id, 60_000)
+	}
+	w.enterTopics(0, "old")
+	w.user(daemonRights)
+	defer w.run()()
+	w.awaitServer(t, "count of what has expired", func(s store.ServerState) bool { return s.Dropped == 3 })
+	w.log.expectErrorsWith(t, "Ready job has expired and is a dead letter now, Topic: t, IDs: [a,b,c]")
+	w.Expect(redistest.State{
+		Ready: queues{"old": {"o"}}, Buckets: buckets{"o": "old b"},
+		Dead: queues{"t": {"a", "b", "c"}}, Letters: buckets{"a": "t b", "b": "t b", "c": "t b"},
+	})
+	if ttl := w.Lifetimes()["o"]; ttl <= 0 || ttl > time.Minute {
+		t.Errorf("the other job expires in %v", ttl)
+	}
 }

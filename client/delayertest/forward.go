@@ -1,11 +1,14 @@
 package delayertest
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,8 +21,8 @@ import (
 )
 
 // Forward advances the clock by this duration, rounded up to milliseconds. When it returns, each job that is due by
-// then is in its ready queue: waiting jobs, retries, and jobs whose leases ended, each at its time. Jobs at the end of
-// their lifetimes are gone.
+// then is in its ready queue: waiting jobs, retries, and jobs whose leases ended, each at its time. A ready job at the
+// end of its lifetime is a dead letter if it was the first of its queue, else it is gone.
 //
 // Waiting consumers, such as a running worker, get the jobs at once, but Forward does not wait for them. The same holds
 // for consumers throttled by a topic's limit, if the limit admits them by then. If the limit would have admitted them
@@ -36,12 +39,12 @@ func (d *Delayer) Forward(t testing.TB, by time.Duration) {
 	defer d.clock.release()
 	until := d.clock.get().Add(wholeMilliseconds(by))
 	for {
-		next, err := d.nextDue(until)
+		next, err := d.nextDue(d.clock.nextExpiry(d.store.Keys().JobBucket(""), until))
 		if err != nil {
 			t.Fatalf("delayertest: Forward: %v", err)
 		}
 		d.clock.hold(next)
-		if err := d.server.Pass(context.Background()); err != nil {
+		if err := cmp.Or(d.clock.keep(d.store.Keys().Topics()), d.server.Pass(context.Background())); err != nil {
 			t.Fatalf("delayertest: Forward: %v", err)
 		}
 		if next.Equal(until) {
@@ -135,6 +138,31 @@ func (c *clock) hold(at time.Time) {
 	c.redis.FastForward(at.Sub(c.now))
 	c.now = at
 	c.redis.SetTime(at)
+}
+
+// nextExpiry returns the last millisecond of the next hash with this prefix that expires, in which the server can still
+// bury its job, or until if that comes first.
+func (c *clock) nextExpiry(prefix string, until time.Time) time.Time {
+	now := c.get()
+	for _, key := range c.redis.Keys() {
+		if last := now.Add(c.redis.TTL(key) - time.Millisecond); strings.HasPrefix(key, prefix) && last.After(now) && last.Before(until) {
+			until = last
+		}
+	}
+	return until
+}
+
+// keep makes all known topics count as used now, so that the server forgets none: a client registers a topic once in
+// ten seconds by the host's clock.
+func (c *clock) keep(topics string) error {
+	known, err := c.redis.SortedSet(topics)
+	if errors.Is(err, miniredis.ErrKeyNotFound) {
+		return nil
+	}
+	for topic := range known {
+		_, err = c.redis.ZAdd(topics, float64(c.get().Unix()), topic)
+	}
+	return err
 }
 
 func (c *clock) release() {

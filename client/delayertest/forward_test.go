@@ -111,24 +111,62 @@ func TestLeasesAtOneTime(t *testing.T) {
 	}
 }
 
-// TestForwardLifetime: jobs are gone at the end of their lifetimes, even if one call covers whole lifetimes. The server
-// removes them from the queue, so no consumer gets them.
+// TestForwardLifetime: jobs are dead letters at the end of their lifetimes, even if one call covers whole lifetimes. So
+// no consumer gets them.
 func TestForwardLifetime(t *testing.T) {
 	t.Parallel()
-	d := delayertest.New(t)
-	push(t, d, "a", 10*time.Minute, client.JobOptions{ExpireAfter: time.Hour})
-	d.Forward(t, 70*time.Minute-time.Millisecond)
-	expect(t, d, "a ready 0")
-	d.Forward(t, time.Millisecond)
-	expect(t, d)
-
-	push(t, d, "b", 10*time.Minute, client.JobOptions{ExpireAfter: time.Hour})
-	d.Forward(t, 24*time.Hour)
-	expect(t, d)
-	c, err := client.Open(d.URL(), client.WithHooks(client.Hooks{Stale: func(ids []string) { t.Errorf("%q are stale", ids) }}))
-	if err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		name  string
+		kept  time.Duration
+		early time.Duration // how long before its end the job may be buried
+		opts  []client.PushOption
+	}{
+		{"plain", 7 * 24 * time.Hour, 2 * time.Minute, nil},
+		{"kept for an hour", time.Hour, 3 * time.Minute, []client.PushOption{client.JobOptions{ExpireAfter: time.Hour}}},
+		{"kept for a second", time.Second, 50 * time.Millisecond, []client.PushOption{client.JobOptions{ExpireAfter: time.Second}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := delayertest.New(t)
+			push(t, d, "a", 10*time.Minute, c.opts...)
+			d.Forward(t, 10*time.Minute+c.kept-c.early-time.Millisecond)
+			expect(t, d, "a ready 0")
+			d.Forward(t, time.Millisecond)
+			expect(t, d, "a dead 0")
+			push(t, d, "b", 10*time.Minute, c.opts...)
+			d.Forward(t, 10*24*time.Hour)
+			expect(t, d, "b dead 0", "a dead 0")
+			if _, err := d.Client().Pop(t.Context(), topic); !errors.Is(err, client.ErrEmpty) {
+				t.Errorf("Pop: %v", err)
+			}
+		})
 	}
+}
+
+// TestForwardPlainAgain: a plain job becomes a dead letter, too, if its topic had no jobs for a long time.
+func TestForwardPlainAgain(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "a", 0)
+	check(t, reserve(t, d, 0).Ack(t.Context()))
+	d.Forward(t, 3*time.Hour)
+	push(t, d, "b", 0)
+	d.Forward(t, 8*24*time.Hour)
+	expect(t, d, "b dead 0")
+}
+
+// TestForwardExpired: a job behind one that is kept for longer is gone, and the server removes it from the queue.
+func TestForwardExpired(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "a", 0)
+	push(t, d, "b", 0, client.JobOptions{ExpireAfter: time.Hour})
+	d.Forward(t, 24*time.Hour)
+	expect(t, d, "a ready 0")
+	d.Forward(t, 7*24*time.Hour)
+	expect(t, d, "a dead 0")
+	c, err := client.Open(d.URL(), client.WithHooks(client.Hooks{Stale: func(ids []string) { t.Errorf("%q are stale", ids) }}))
+	check(t, err)
 	defer c.Close()
 	if _, err := c.Pop(t.Context(), topic); !errors.Is(err, client.ErrEmpty) {
 		t.Errorf("Pop: %v", err)

@@ -239,7 +239,7 @@ func partOf(err, kind error) error {
 
 // The commands of the daemon in docs/access.md, and what it needs besides in a Cluster.
 const (
-	daemonCommands  = "+evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +lmove +rpop +rename +hincrby +zrangebyscore +type +del +hset +hdel +hlen +hrandfield +hscan +hstrlen +get +pexpire +pttl +zscore +zpopmin +publish +subscribe +ping +select"
+	daemonCommands  = "+evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +lmove +rpop +rename +hincrby +zrangebyscore +type +del +hset +hdel +hlen +hrandfield +hscan +hstrlen +get +pexpire +pttl +persist +zscore +zpopmin +publish +subscribe +ping +select"
 	clusterCommands = "+cluster|slots +ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub"
 )
 

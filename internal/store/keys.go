@@ -49,6 +49,10 @@ func (k Keys) Topics() string { return k.prefix + "topics" }
 // TopicsDue is the zset of the topics with jobs that fall due later, scored by an upper bound of their due times (Unix s).
 func (k Keys) TopicsDue() string { return k.Topics() + "_due" }
 
+// PushedTopics is the zset of the known topics that clients of ours and schedules push to, scored by when one last registered there (Unix s).
+// Topics also has those that only clients of the original push to.
+func (k Keys) PushedTopics() string { return k.prefix + "pushed_topics" }
+
 // DeadLetter is the hash that a job's bucket becomes when the job is buried.
 func (k Keys) DeadLetter(id string) string { return k.prefix + "dead_letter:" + id }
 
@@ -136,6 +140,7 @@ var KeyTable = func(k Keys) []KeyEntry {
 		{k.Acked(), "string", "", "acked_count"},
 		{k.Topics(), "zset", "", "known_topics"},
 		{k.TopicsDue(), "zset", "", "topics_due"},
+		{k.PushedTopics(), "zset", "", "pushed_topics"},
 		{k.DeadLetter(""), "hash", "letter", "dead_letters"},
 		{k.DeadLetters(""), "zset", "dead", "dead_lists"},
 		{k.DeadTopics(), "zset", "", "dead_topics"},

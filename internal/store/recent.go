@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// recentTopics are recently pushed topics, so that not every push has to register its topic in Redis for Stats. A server registers the
-// topics of the jobs it moves.
+// recentTopics are recently pushed topics, so that not every push has to register its topic in Redis, for Stats and for the sweep. A server
+// registers the topics of the jobs it moves, for Stats.
 type recentTopics struct {
 	mu sync.RWMutex
 	// covered is the latest due time by our clock, per topic, that needs no registration.

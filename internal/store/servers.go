@@ -35,7 +35,7 @@ type ServerState struct {
 type Totals struct {
 	Moved    int64 // jobs that became ready
 	Returned int64 // of these, jobs whose leases had ended
-	Dropped  int64 // orphans
+	Dropped  int64 // orphans, and jobs buried before they expired
 	Passes   int64
 	Lateness Lateness // of the jobs that became ready
 }

@@ -126,7 +126,7 @@ for i, id in ipairs(ids) do
 end
 for i = 1, #entries, CHUNK do redis.call('ZADD', pool, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
 if soonest < math.huge then announce(score_of(soonest), math.max(soonest - now, 0)) end
-for topic, until_ms in pairs(used) do register_use(topic, now / 1000, until_ms / 1000) end
+for topic, until_ms in pairs(used) do register_push(topic, now / 1000, until_ms / 1000) end
 for topic, jobs in pairs(ready) do
   local length
   for i = 1, #jobs, CHUNK do length = redis.call('LPUSH', queues .. topic, unpack(jobs, i, math.min(i + CHUNK - 1, #jobs))) end

@@ -185,7 +185,7 @@ end
 for _, group in ipairs(changed) do
   local run = group.run
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3]) end
-  if ARGV[1] == '1' then register_use(group.topic, now / 1000, group.due / 1000) end
+  if ARGV[1] == '1' then register_push(group.topic, now / 1000, group.due / 1000) end
 end
 for _, group in ipairs(full) do complete(group) end
 for tag, group in pairs(open) do

@@ -134,7 +134,7 @@ if is_plain and policy ~= REFUSE and ARGV[10] ~= '0' then -- a job that waits is
   end
 end
 
--- include: go: ALL_OR_NONE; lease: count_reserved; queue: withdraw; topics: register_use
+-- include: go: ALL_OR_NONE; lease: count_reserved; queue: withdraw
 -- Stores the job at ARGV[i], in the run at ARGV[run]. If it waits, it is in the pool already. latest is how long after its first push it
 -- is due at the latest (ms); nil without such a bound.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
@@ -318,7 +318,8 @@ else
 end
 if ended then count_reserved(ended[1], ended[2]) end
 if used then
-  for topic, last in pairs(used) do register_use(topic, now / 1000, last / 1000) end
+  -- include: topics: register_push
+  for topic, last in pairs(used) do register_push(topic, now / 1000, last / 1000) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 if lengths then

@@ -61,11 +61,11 @@ while i <= #ARGV do
     elseif kind == DEAD then
       redis.call('ZADD', dead_lists .. topic, string.format('%d', at), id)
       redis.pcall('ZADD', dead_topics, 'LT', string.format('%d', at), topic)
-      register_use(topic, now / 1000, now / 1000)
+      register_push(topic, now / 1000, now / 1000)
     else
       end_lease(name, ttl)
       if kind == WAITING or make_ready(topic, id) then wait(id, kind == WAITING and at or now) end
-      register_use(topic, now / 1000, kind == WAITING and at / 1000 or now / 1000)
+      register_push(topic, now / 1000, kind == WAITING and at / 1000 or now / 1000)
       if group > 0 then
         local open = groups .. string.match(id, '^{[^}]*}')
         redis.call('HSET', open, 'id', id)

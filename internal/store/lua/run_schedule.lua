@@ -24,7 +24,7 @@ if last and redis.call('EXISTS', buckets .. last) == 1 then
 else
   stored = store_bucket(job, s[3], s[4], s[5], begun)
   if stored then
-    register_use(s[3], now / 1000, now / 1000)
+    register_push(s[3], now / 1000, now / 1000)
     length = redis.call('LPUSH', queues .. s[3], job)
   end
 end

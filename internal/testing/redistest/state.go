@@ -66,7 +66,7 @@ func (f *Fixture) State() State {
 		switch name + " " + kind {
 		case "job_pool zset":
 			pools = append(pools, key)
-		case "topics zset", "topics_due zset", "waiters: zset", "servers hash", "history hash", "acked string",
+		case "topics zset", "topics_due zset", "pushed_topics zset", "waiters: zset", "servers hash", "history hash", "acked string",
 			"waiters: hash", "throttled_waiters: zset", "paused_waiters: zset", "client: list", "paused hash", "removed_schedules zset", "schedule_lists hash", "group: hash", "group_text: string", "once_content: hash":
 		case "schedules zset":
 			s.Schedules = append(s.Schedules, f.Strings("ZRANGE", key, 0, -1)...)

@@ -54,7 +54,7 @@ func newCounted(registry *prometheus.Registry, maxTopics int) *counted {
 	}
 	c := &counted{
 		topics:  newTopics(maxTopics),
-		dropped: counter("jobs_dropped_total", "Entries of the pool and of ready queues dropped because their jobs had expired, were incomplete or gone."),
+		dropped: counter("jobs_dropped_total", "Entries of the pool and of ready queues dropped because their jobs had expired, were about to, were incomplete or gone."),
 		errors: counters("errors_total", "Passes that failed: kind is unreachable (Redis or the network), refused (no permission) or redis (any other error from Redis).",
 			"kind", unreachable, refused, otherAnswer),
 		fired: counter("schedule_jobs_total", "Jobs pushed by schedules."),

@@ -98,6 +98,11 @@ local function register_use(topic, seconds, due)
   redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
+local pushed_topics = prefix .. 'pushed_topics'
+local function register_push(topic, seconds, due)
+  register_use(topic, seconds, due)
+  redis.pcall('ZADD', pushed_topics, 'GT', used_at(seconds), topic)
+end
 local MOST_DEAD, DEAD_COST = 100, 10
 local waking_left = MOST_DEAD * DEAD_COST
 local waiters = prefix .. 'waiters:'
@@ -299,7 +304,7 @@ for i, id in ipairs(ids) do
 end
 for i = 1, #entries, CHUNK do redis.call('ZADD', pool, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
 if soonest < math.huge then announce(score_of(soonest), math.max(soonest - now, 0)) end
-for topic, until_ms in pairs(used) do register_use(topic, now / 1000, until_ms / 1000) end
+for topic, until_ms in pairs(used) do register_push(topic, now / 1000, until_ms / 1000) end
 for topic, jobs in pairs(ready) do
   local length
   for i = 1, #jobs, CHUNK do length = redis.call('LPUSH', queues .. topic, unpack(jobs, i, math.min(i + CHUNK - 1, #jobs))) end

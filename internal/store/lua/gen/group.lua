@@ -77,6 +77,11 @@ local function register_use(topic, seconds, due)
   redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
+local pushed_topics = prefix .. 'pushed_topics'
+local function register_push(topic, seconds, due)
+  register_use(topic, seconds, due)
+  redis.pcall('ZADD', pushed_topics, 'GT', used_at(seconds), topic)
+end
 local function keep_once(ms)
   if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
 end
@@ -326,7 +331,7 @@ end
 for _, group in ipairs(changed) do
   local run = group.run
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3]) end
-  if ARGV[1] == '1' then register_use(group.topic, now / 1000, group.due / 1000) end
+  if ARGV[1] == '1' then register_push(group.topic, now / 1000, group.due / 1000) end
 end
 for _, group in ipairs(full) do complete(group) end
 for tag, group in pairs(open) do

@@ -242,17 +242,6 @@ local function withdraw(topic, id)
     queue = parked_queues .. topic
   end
 end
-local known_topics = prefix .. 'topics'
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local SOON = 1800
-local topics_due = prefix .. 'topics_due'
-local function register_use(topic, seconds, due)
-  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
-end
 -- Stores the job at ARGV[i], in the run at ARGV[run]. If it waits, it is in the pool already. latest is how long after its first push it
 -- is due at the latest (ms); nil without such a bound.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
@@ -515,7 +504,23 @@ else
 end
 if ended then count_reserved(ended[1], ended[2]) end
 if used then
-  for topic, last in pairs(used) do register_use(topic, now / 1000, last / 1000) end
+  local known_topics = prefix .. 'topics'
+  local USED_EACH = 60
+  local function used_at(seconds)
+    return string.format('%d', seconds - seconds % USED_EACH)
+  end
+  local SOON = 1800
+  local topics_due = prefix .. 'topics_due'
+  local function register_use(topic, seconds, due)
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
+  end
+  local pushed_topics = prefix .. 'pushed_topics'
+  local function register_push(topic, seconds, due)
+    register_use(topic, seconds, due)
+    redis.pcall('ZADD', pushed_topics, 'GT', used_at(seconds), topic)
+  end
+  for topic, last in pairs(used) do register_push(topic, now / 1000, last / 1000) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 if lengths then

@@ -67,6 +67,7 @@ local FEATURES = {
     {'HSTRLEN', bucket, 'a'}, {'GET', bucket}, {'PEXPIRE', bucket, '1'}},
   {'cleaning', {'LPOS', queue, 'a'}, {'LRANGE', queue, '0', '0'}, {'LLEN', queue}, {'RPOP', queue}, {'HMGET', bucket, 'a'},
     {'ZRANGEBYSCORE', waits, '0', '0'}, {'DEL', bucket}},
+  {'dead letters of jobs that expire', {'PERSIST', bucket}},
   {'paused topics', {'HLEN', pauses}, {'HSCAN', pauses, '0'}, {'HSET', waits, 'a', ''}, {'HDEL', pauses, 'a'}, {'DEL', waits},
     {'TYPE', waits}, {'LLEN', queue}, {'LMOVE', queue, parked, 'RIGHT', 'LEFT'}, {'RENAME', queue, parked}},
   {'limits', {'HINCRBY', reserved_counts, 'a', '1'}, {'LLEN', queue}},

@@ -811,6 +811,11 @@ local function register_use(topic, seconds, due)
   redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
+local pushed_topics = prefix .. 'pushed_topics'
+local function register_push(topic, seconds, due)
+  register_use(topic, seconds, due)
+  redis.pcall('ZADD', pushed_topics, 'GT', used_at(seconds), topic)
+end
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
@@ -837,7 +842,7 @@ local function follow_up(id, from)
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
   end
-  register_use(topic, now / 1000, due / 1000)
+  register_push(topic, now / 1000, due / 1000)
 end
 local dead_letters = prefix .. 'dead_letter:'
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end

@@ -65,6 +65,11 @@ local function register_use(topic, seconds, due)
   redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
+local pushed_topics = prefix .. 'pushed_topics'
+local function register_push(topic, seconds, due)
+  register_use(topic, seconds, due)
+  redis.pcall('ZADD', pushed_topics, 'GT', used_at(seconds), topic)
+end
 local WAITING = 'waiting'
 local queues = prefix .. 'ready_queue:'
 local lengths = {}
@@ -167,11 +172,11 @@ while i <= #ARGV do
     elseif kind == DEAD then
       redis.call('ZADD', dead_lists .. topic, string.format('%d', at), id)
       redis.pcall('ZADD', dead_topics, 'LT', string.format('%d', at), topic)
-      register_use(topic, now / 1000, now / 1000)
+      register_push(topic, now / 1000, now / 1000)
     else
       end_lease(name, ttl)
       if kind == WAITING or make_ready(topic, id) then wait(id, kind == WAITING and at or now) end
-      register_use(topic, now / 1000, kind == WAITING and at / 1000 or now / 1000)
+      register_push(topic, now / 1000, kind == WAITING and at / 1000 or now / 1000)
       if group > 0 then
         local open = groups .. string.match(id, '^{[^}]*}')
         redis.call('HSET', open, 'id', id)

@@ -327,6 +327,11 @@ local CLOCK_SLACK = 500
 local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
+local pushed_topics = prefix .. 'pushed_topics'
+local function register_push(topic, seconds, due)
+  register_use(topic, seconds, due)
+  redis.pcall('ZADD', pushed_topics, 'GT', used_at(seconds), topic)
+end
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
@@ -353,7 +358,7 @@ local function follow_up(id, from)
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
   end
-  register_use(topic, now / 1000, due / 1000)
+  register_push(topic, now / 1000, due / 1000)
 end
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

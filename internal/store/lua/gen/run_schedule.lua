@@ -117,6 +117,11 @@ local function register_use(topic, seconds, due)
   redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
+local pushed_topics = prefix .. 'pushed_topics'
+local function register_push(topic, seconds, due)
+  register_use(topic, seconds, due)
+  redis.pcall('ZADD', pushed_topics, 'GT', used_at(seconds), topic)
+end
 local REMEMBERED = 10
 local function remember(past, occurrences)
   if #occurrences == 0 then return past or '' end
@@ -178,7 +183,7 @@ if last and redis.call('EXISTS', buckets .. last) == 1 then
 else
   stored = store_bucket(job, s[3], s[4], s[5], begun)
   if stored then
-    register_use(s[3], now / 1000, now / 1000)
+    register_push(s[3], now / 1000, now / 1000)
     length = redis.call('LPUSH', queues .. s[3], job)
   end
 end

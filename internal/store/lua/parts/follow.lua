@@ -58,7 +58,7 @@ local function follow_up(id, from)
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
   end
-  register_use(topic, now / 1000, due / 1000)
+  register_push(topic, now / 1000, due / 1000)
 end
 
 -- The text of the last job's lease; nil if that job is done or not reserved. An error reply if it can't have a follower.
