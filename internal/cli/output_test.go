@@ -14,7 +14,6 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/exit"
-	"github.com/mix-basic/delayer/internal/testing/shelltest"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -78,18 +77,6 @@ func TestExitCodesOfErrors(t *testing.T) {
 		code := report(withExitCode(test.ctx, test.err), &stderr)
 		if code != test.code || !strings.HasPrefix(stderr.String(), test.said) || (test.said == "") != (stderr.String() == "") {
 			t.Errorf("%v: exit code %d, %q", test.err, code, stderr.String())
-		}
-	}
-}
-
-// The documentation contains the table of exit codes from the help, in both languages.
-func TestDocumentedExitCodes(t *testing.T) {
-	for language, file := range map[string]string{"en": "configuration.md", "zh": "configuration.zh-CN.md"} {
-		text := shelltest.Read(t, "../../docs/"+file)
-		for _, e := range readWords(language).exitCodes(nil) {
-			if want := fmt.Sprintf("\n| %d | %s |\n", e.code, e.meaning); !strings.Contains(text, want) {
-				t.Errorf("%s has no row %q", file, want)
-			}
 		}
 	}
 }

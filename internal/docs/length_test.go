@@ -10,13 +10,13 @@ import (
 // something else on it shorter. Names are without the folder.
 var budgets = map[string]int{
 	"README.md":      800,
-	"commands.md":    3_700,
-	"go.md":          2_400,
-	"guarantees.md":  3_050,
-	"http.md":        3_400,
+	"commands.md":    3_550,
+	"go.md":          2_100,
+	"guarantees.md":  2_950,
+	"http.md":        3_200,
 	"metrics.md":     1_750,
 	"migrating.md":   1_600,
-	"runbook.md":     2_800,
+	"runbook.md":     2_550,
 	"tutorial.md":    2_500,
 	"wire-format.md": 2_350,
 }

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,16 @@ var refused = []rule{
 	{`a look|looks? at all`, "poll, check"},
 	{`given? back|gives? back|giving back`, "release, return"},
 	{`hast(y|ily)`, "NoWait"},
+}
+
+// refusedInDocuments are phrases that documents had too often.
+var refusedInDocuments = []rule{
+	{`(is|are) away`, "is unreachable"},
+	{`go(es)? on`, "continues"},
+	{`by itself`, "automatically"},
+	{`trouble`, "problem"},
+	{`blanks?`, "space"},
+	{`where (it|each|they) ends?`, "exceptions"},
 }
 
 // names are the parts of identifiers that have a better word. Redis keys are texts, not identifiers, and stay.
@@ -102,7 +113,8 @@ func search(t *testing.T, form string, rules []rule) func(file string, line int,
 
 // TestWords refuses words that have a better one in comments, English documents and declared names.
 func TestWords(t *testing.T) {
-	text, name := search(t, `(?i)\b(?:%s)\b`, refused), search(t, `%s`, names)
+	const words = `(?i)\b(?:%s)\b`
+	text, document, name := search(t, words, refused), search(t, words, slices.Concat(refused, refusedInDocuments)), search(t, `%s`, names)
 	files := sources(t, ".go", ".lua", ".md")
 	if len(files) < 100 {
 		t.Fatalf("%d files", len(files))
@@ -114,7 +126,7 @@ func TestWords(t *testing.T) {
 		switch filepath.Ext(file) {
 		case ".md":
 			for i, line := range strings.Split(source, "\n") {
-				text(file, i+1, line)
+				document(file, i+1, line)
 			}
 		case ".lua":
 			for i, line := range strings.Split(source, "\n") {
