@@ -27,11 +27,11 @@ func TestSlowLink(t *testing.T) {
 	f := start(t, undivided, alone)
 	proxy := redistest.StartProxy(t, f.Addr)
 	f.behind(proxy.Addr)
-	proxy.Limit(4 << 20)
+	proxy.Limit(3 << 19) // the large reply takes 7 s
 	// The system accepts about 3 MB before it has sent them. So a push gets no reply for a while, although the link is
 	// not silent.
 	var counted counts
-	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second}, counted.option())
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 6 * time.Second}, counted.option())
 	var batch []client.Item
 	var want []client.Message
 	for n := range jobs + 1 {

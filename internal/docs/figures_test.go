@@ -67,7 +67,7 @@ func TestFiguresOfProse(t *testing.T) {
 		"docs/install.md":       {fmt.Sprintf("%.0f bytes instead of %.0f, or %.0f %% less, with a body of 97", compact, large, 100*(1-compact/large)), core[0], core[1], core[2]},
 		"bench/nodes.md":        {fmt.Sprintf("%.2f to %.2f times the CPU time per job of one node for batches", batches...), fmt.Sprintf("and %.2f to %.2f times for", single...)},
 		"docs/http.md":          {fmt.Sprintf("about %.0f KB of memory each", waiting)},
-		"docs/install.zh-CN.md": {fmt.Sprintf("从 %.0f 字节降到 %.0f 字节，即 %.0f %%", large, compact, 100*(1-compact/large)), core[0], core[1], core[2]},
+		"docs/install.zh-CN.md": {fmt.Sprintf("从 %.0f 字节降到 %.0f 字节，减少 %.0f %%", large, compact, 100*(1-compact/large)), core[0], core[1], core[2]},
 		"docs/http.zh-CN.md":    {fmt.Sprintf("每个约占 %.0f KB 内存", waiting)},
 	} {
 		for _, text := range texts {
