@@ -31,7 +31,7 @@ func TestSlowLink(t *testing.T) {
 	// The system accepts about 3 MB before it has sent them. So a push gets no reply for a while, although the link is
 	// not silent.
 	var counted counts
-	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 6 * time.Second}, counted.option())
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 6 * time.Second, WriteTimeout: time.Minute}, counted.option())
 	var batch []client.Item
 	var want []client.Message
 	for n := range jobs + 1 {
