@@ -57,7 +57,7 @@ var documented = []struct {
 	{"internal/exit.Usage internal/exit.Redis internal/exit.Running", "2 3 4", []string{"docs/systemd/delayer.service", "RestartPreventExitStatus=2 3 4", install, "except with the codes 2, 3 and 4", installZh, "退出码 2、3、4 除外", "docs/migrating.md", "`RestartPreventExitStatus=2 3 4`", "docs/migrating.zh-CN.md", "`RestartPreventExitStatus=2 3 4`"}},
 	{"internal/exit.Failed", "6", []string{"docs/guarantees.md", "ends it at once, with code 6"}},
 	{"internal/exit.Output", "5", []string{"docs/guarantees.md", "and they exit with 5"}},
-	{"internal/runner.startedLater", "5s", []string{help, "again 5 s later,\nand the worker pauses for 1 to 15 s", helpZh, "任务 5 秒后再次投递，worker 休息 1 到 15 秒"}},
+	{"internal/runner.startedLater", "5s", []string{help, "again 5 s later,\nand the worker pauses for 1 to 15 s", helpZh, "任务 5 秒后重新投递，worker 休息 1 到 15 秒"}},
 	{"internal/runner.killAfter", "500ms", []string{help, "gets SIGTERM and half a second later SIGKILL", helpZh, "会收到 SIGTERM，\n半秒后连同它启动的一切收到 SIGKILL"}},
 	{"internal/cli.popLease", "30s", []string{"docs/guarantees.md", "is redelivered after 30 s", help, "if the command is killed, after 30 s", helpZh, "30 秒之后重新就绪"}},
 	{"internal/exit.SameSignal", "1s", []string{configuration, "A second one, more than a second later, ends it at once", configurationZh, "一秒之后的第二个信号"}},
