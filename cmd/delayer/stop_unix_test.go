@@ -74,14 +74,21 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	}
 }
 
-// The second signal ends a slow stop at once. TestStop shows that a signal right after the first is a duplicate.
+// The second signal ends a slow stop at once. TestStop shows that a signal right after the first is a duplicate. If the script that was
+// under way had been answered, and only its reply not read, nothing hangs yet, and the stop is not slow: then the test tries again.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	s, p := stoppingWhileRedisHangs(t)
-	p.signalUntilEnd(syscall.SIGINT)
-	code := p.wait()
-	if code != exit.Failed || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {
-		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
+	for tries := 1; ; tries++ {
+		s, p := stoppingWhileRedisHangs(t)
+		p.signalUntilEnd(syscall.SIGINT)
+		code := p.wait()
+		if code == 0 && tries < 5 {
+			continue
+		}
+		if code != exit.Failed || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {
+			t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
+		}
+		return
 	}
 }
 
