@@ -152,6 +152,7 @@ func onNodes(t *testing.T, remainder int) (f *fixture, away *redistest.Server) {
 	t.Helper()
 	f, _ = onRedis(t)
 	f.Inspector = open(&redis.Pool{}, 4)
+	f.patience = partitionPatience
 	for k := range 2 {
 		node := redistest.StartNode(t)
 		pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: []string{node.Addr}, Partitions: 4}))
