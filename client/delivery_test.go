@@ -61,7 +61,9 @@ func TestSettledOnce(t *testing.T) {
 		}
 		f.seed()
 		f.push("a", "t")
-		d := f.reserve("t")
+		got, err := f.Fetch(t.Context(), client.FetchOptions{Topics: fetchTopics("t"), NoWait: true}) // after a wait, checks would run
+		check(t, err)
+		d := got[0]
 		check(t, settle(t.Context(), d))
 		scripts := f.Calls("evalsha")
 		f.expectUnchanged(func() {

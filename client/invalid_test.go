@@ -164,7 +164,9 @@ func invalidCallsOnJobs(c *client.Client) map[string]invalid {
 func TestContextThatIsNilOrDone(t *testing.T) {
 	f := start(t, alone)
 	f.push("a", "t")
-	d := f.reserve("t")
+	got, err := f.Fetch(t.Context(), client.FetchOptions{Topics: fetchTopics("t"), NoWait: true}) // after a wait, checks would run
+	check(t, err)
+	d := got[0]
 	scripts := f.Calls("evalsha")
 	var none context.Context
 	f.expectUnchanged(func() {
