@@ -63,7 +63,7 @@ func copySources(to string) error {
 			return fs.SkipDir
 		case entry.IsDir():
 			return os.MkdirAll(target, 0o755)
-		case !entry.Type().IsRegular() || strings.HasSuffix(name, "_test.go"):
+		case !entry.Type().IsRegular() || strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "examples"): // which archives have
 			return nil
 		}
 		data, err := os.ReadFile(path)
